@@ -22,6 +22,8 @@ mod secrets;
 mod support;
 #[path = "envoy/unknown.rs"]
 mod unknown;
+#[path = "envoy/unlimited.rs"]
+mod unlimited;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

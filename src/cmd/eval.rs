@@ -40,6 +40,9 @@ pub(crate) struct EvalArgs {
 pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
     let set = args.attributes.parse(&mut io.input)?;
     let vocabulary = vocabulary(args, &set, io)?;
+    for remark in set.mistyped(&vocabulary) {
+        io.warn(&remark)?;
+    }
     let program = compile(Language::from_name(&args.lang), &args.expression, &vocabulary)
         .map_err(|error| invalid(&args.expression, &error))?;
     let encoded = encode(&set, Dictionary::Message).encode_to_vec();

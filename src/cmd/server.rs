@@ -48,6 +48,8 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     options.hides_accepted_by_istio = personality.is_legacy();
     // compat(1.3): expressions of mixs know what manifests declare; pinned by the scenario match-unknown-attribute.
     options.standard_attributes = !personality.is_legacy();
+    // compat(1.3): the PUT of a scope passes over what is no level; pinned by cli/ctrlz.yaml.
+    options.introspection.skips_unknown_levels = personality.is_legacy();
     // compat(1.3): lumberjack creates it.
     options.log.create_rotate_directory = personality.is_legacy();
     if args.print_config {

@@ -522,6 +522,27 @@ fn expressions_are_evaluated_over_given_attributes() {
     assert_eq!(declared.code, 0, "{}", declared.err);
 }
 
+/// As `check` does: without it, an expression is false and nothing says why.
+#[test]
+fn eval_tells_of_values_of_another_type() {
+    let of_text = run(&["mixer", "eval", "source.ip == ip(\"10.1.2.3\")", "-s", "source.ip=10.1.2.3"]);
+    assert_eq!(of_text.code, 1, "{}", of_text.err);
+    let told = "warning: the attribute `source.ip` is IP_ADDRESS and sent as STRING: no rule can use it; \
+        write `--ip-attributes source.ip=10.1.2.3`\n";
+    assert_eq!(of_text.err, told);
+    // The same of what a manifest declares, and before what does not compile.
+    let declared = ["--config", &scenario("harbor"), "-i", "source.user=7"];
+    let ran = run(&[&["mixer", "eval", "source.user == 7"][..], &declared].concat());
+    assert!(
+        ran.code == 2 && ran.err.starts_with("warning: the attribute `source.user` is STRING"),
+        "{}",
+        ran.err
+    );
+    let right =
+        run(&["mixer", "eval", "source.ip == ip(\"10.1.2.3\")", "--ip-attributes", "source.ip=10.1.2.3"]);
+    assert_eq!((right.code, right.err.as_str()), (0, ""));
+}
+
 /// `fmt` rewrites, checks, shows, and reads standard input; what it refuses stays as it is.
 #[test]
 fn files_are_formatted() {

@@ -56,6 +56,7 @@ const DOCUMENTS: &[&str] = &[
     "/denialgroupj/",
     "/rulej/",
     "/latencyj/",
+    "/unlimitedj/",
 ];
 
 fn header<'a>(answer: &'a HttpAnswer, name: &str) -> &'a str {

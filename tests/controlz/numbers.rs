@@ -1,7 +1,7 @@
 //! Quotas, caches, latencies, connections and pools show the calls that were made.
 
 use crate::stage::{Stage, get_json};
-use crate::support::{DEADLINE, Process, Server, http, programs, sample_configuration, wait_for};
+use crate::support::{DEADLINE, Process, Server, http, programs, run, sample_configuration, wait_for};
 
 /// A handler that hangs.
 const HANGING: &str = r#"apiVersion: config.istio.io/v1alpha2
@@ -87,6 +87,54 @@ fn numbers_match_the_calls() {
     assert!(metrics.contains("mixer_pool_in_flight{pool=\"api\"} 3"), "{metrics}");
     drop(clients);
     assert!(wait_for(DEADLINE, || (in_flight() == (0, 0)).then_some(())).is_some(), "{}", pools());
+}
+
+/// Two calls for each of two callers.
+const QUOTA: &str = r#"apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {user: source.user | "nobody"}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: limits, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 2, validDuration: 3600s}]}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: limits, namespace: istio-system}
+spec: {actions: [{handler: limits, instances: [calls]}]}
+"#;
+
+/// The client refuses the request then, as Envoy does with 429.
+#[test]
+fn a_check_that_gets_nothing_of_a_quota_is_a_denial() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("policy.yaml"), QUOTA).unwrap();
+    let server = Server::on(directory.path()).native().start();
+    let check = |user: &str, quota: &str, calls: &str| {
+        let user = format!("source.user={user}");
+        let arguments = ["check", "-m", &server.address(), "-q", quota, "-r", calls, "-s", &user];
+        let arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
+        let done = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE).unwrap();
+        assert_eq!(done.status, 0, "{}", done.stderr);
+    };
+    check("ann", "calls=1", "5");
+    // Something is granted.
+    check("bob", "calls=3", "1");
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.ports.ctrlz);
+    let groups = get_json(&url("/denialgroupj/"));
+    let shown = |group: &serde_json::Value| {
+        let text = |name: &str| group[name].as_str().unwrap().to_owned();
+        (text("kind"), text("by"), text("caller"), group["count"].as_u64().unwrap())
+    };
+    let groups: Vec<_> = groups["groups"].as_array().unwrap().iter().map(shown).collect();
+    assert_eq!(groups, [("quota".to_owned(), "calls".to_owned(), "ann".to_owned(), 3)]);
+    let samples = get_json(&url("/denialj/"));
+    assert_eq!(samples[0]["message"], "Quota is exhausted for: calls", "{samples}");
+    assert_eq!(samples[0]["status"], "RESOURCE_EXHAUSTED", "{samples}");
+    let metrics = http("GET", &server.monitoring_url("/metrics"), "").unwrap().body;
+    assert!(metrics.contains("mixer_check_denials_total{code=\"RESOURCE_EXHAUSTED\"} 3"), "{metrics}");
 }
 
 #[test]

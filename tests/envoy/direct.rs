@@ -46,6 +46,11 @@ impl Setting {
         Self { directory, server }
     }
 
+    /// Writes a file of the policy.
+    pub(crate) fn put(&self, file: &str, text: &str) {
+        std::fs::write(self.directory.path().join("policy").join(file), text).expect("it is writable");
+    }
+
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.server.address()).expect("a client")
     }

@@ -5,6 +5,7 @@ mod controlz;
 mod deliveries;
 mod handlers;
 mod sockets;
+mod unlimited;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,6 +60,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     if is_running {
         findings.extend(handlers::examine_running(options).await);
         findings.extend(deliveries::examine(options).await);
+        findings.extend(unlimited::examine(options).await);
     }
     findings
 }

@@ -70,6 +70,7 @@ impl IntrospectionFlags {
             read_only: self.ctrlz_readonly,
             token_file: self.ctrlz_token_file.clone(),
             allowed_hosts: hosts.filter(|name| !name.is_empty()).collect(),
+            ..IntrospectionOptions::default()
         }
     }
 }

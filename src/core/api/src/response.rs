@@ -21,6 +21,8 @@ pub(super) struct ResponseBuilder {
     pub(super) status: Status,
     /// The rule that refuses the request.
     pub(super) refused_by: Option<Refuser>,
+    /// The quotas of which nothing was granted although the check passes, joined with commas.
+    pub(super) exhausted: String,
     /// The message, with a prefix that has no length yet.
     pub(super) out: Vec<u8>,
     /// [`DecisionSink::protocol`].

@@ -46,6 +46,9 @@ const SECRET: [&str; 9] = [
 const OPEN_KEYS: [&str; 6] =
     ["generickey", "publickey", "descriptorkey", "headerkey", "websocketkey", "idempotencykey"];
 
+/// Names of attributes that end in `key` and hold names alone: the keys of a descriptor.
+const OPEN_ATTRIBUTES: [&str; 1] = ["ratelimit.key"];
+
 /// Names with these ends tell where a secret is, not what it is.
 const PLACES: [&str; 4] = ["file", "path", "dir", "url"];
 
@@ -59,7 +62,7 @@ pub fn is_secret(name: &str) -> bool {
     if name.replace(['_', '-'], "") == SECRET_ADDRESS {
         return true;
     }
-    if PLACES.iter().any(|place| name.ends_with(place)) {
+    if PLACES.iter().any(|place| name.ends_with(place)) || OPEN_ATTRIBUTES.contains(&name.as_str()) {
         return false;
     }
     if SECRET.iter().any(|part| name.contains(part)) {
@@ -370,6 +373,7 @@ mod tests {
             "dbCredentials",
             "submissionUrl",
             "submission_url",
+            "x-ratelimit-key",
         ] {
             assert!(is_secret(name), "{name}");
         }
@@ -383,6 +387,7 @@ mod tests {
             "--tls-key-file",
             "tokenUrl",
             "submissionUrlFile",
+            "ratelimit.key",
             "",
         ] {
             assert!(!is_secret(name), "{name}");

@@ -33,4 +33,5 @@ pub use config::{EnvoyConfig, EnvoyKinds, Unit, config_of};
 pub use descriptor::{Descriptor, LimitOverride, RateLimitRequest, set_descriptor};
 pub use grpc_endpoint::{EndpointContext, EnvoyMethod, GrpcEndpoint};
 pub use node::LogIdentity;
+pub use rate_limit::{CURE as UNLIMITED_CURE, Unlimited, UnlimitedCalls};
 pub use service::{DecisionCacheStatus, EnvoyShared};

@@ -2,6 +2,7 @@
 
 mod metrics;
 mod response;
+mod unlimited;
 mod windows;
 
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use mixer_attribute::SignedDuration;
 
 pub(super) use metrics::LimitMetrics;
 pub(super) use response::{encode, limit_headers};
+pub use unlimited::{CURE, Unlimited, UnlimitedCalls};
+pub(super) use unlimited::{Known, Tables};
 pub(super) use windows::WindowCounters;
 
 use metrics::Counted;

@@ -22,7 +22,7 @@ use self::decision::CachedVerdict;
 use self::nodes::Nodes;
 use super::attributes::{self, AttributePlan, Slots};
 use super::metrics::{EnvoyMetrics, LogNames};
-use super::rate_limit::{LimitMetrics, WindowCounters};
+use super::rate_limit::{Known, LimitMetrics, Tables, Unlimited, WindowCounters};
 use crate::config::config_of;
 use crate::config::settings::Cache;
 use mixer_api::CallInfo;
@@ -72,6 +72,8 @@ pub struct EnvoyShared {
     nodes: Arc<Nodes>,
     /// The connections of the HTTP endpoint.
     http_connections: Arc<ConnectionRegistry>,
+    /// Calls that nothing limits.
+    unlimited: Tables,
 }
 
 /// The state of the cache of decisions.
@@ -121,6 +123,7 @@ impl EnvoyShared {
             log_names: Mutex::default(),
             nodes: Arc::default(),
             http_connections: Arc::default(),
+            unlimited: Tables::default(),
         }
     }
 
@@ -145,6 +148,11 @@ impl EnvoyShared {
     /// The connections of the HTTP endpoint.
     pub fn http_connections(&self) -> &Arc<ConnectionRegistry> {
         &self.http_connections
+    }
+
+    /// The calls for rate limits that nothing in the published configuration is for.
+    pub fn unlimited(&self) -> Unlimited {
+        self.unlimited.list(self.engine.runtime.load().id())
     }
 
     /// The metrics of the server.
@@ -201,6 +209,8 @@ pub(crate) struct EnvoyService {
     worker: WorkerContext,
     metrics: EnvoyMetrics,
     limit_metrics: LimitMetrics,
+    /// Calls that nothing limits under the configuration of the last one.
+    unlimited: RefCell<Option<Known>>,
     /// Derived from the snapshot of the last call.
     snapshot_state: RefCell<Option<Arc<SnapshotState>>>,
     /// State of the generator of decision ids.
@@ -249,6 +259,7 @@ impl EnvoyService {
             metrics: EnvoyMetrics::new(Arc::clone(metrics)),
             limit_metrics: LimitMetrics::new(Arc::clone(metrics)),
             shared,
+            unlimited: RefCell::default(),
             snapshot_state: RefCell::default(),
             random: Cell::new(seed | 1),
         }

@@ -479,6 +479,7 @@ impl<'o> Start<'o> {
             actions: self.actions(plane),
             settings: self.options.settings(),
             guard,
+            skips_unknown_levels: self.options.introspection.skips_unknown_levels,
             large_answers: Arc::new(LargeAnswers::new(&Arc::new(Share::new(PAGES)))),
             program: Program {
                 topics: introspect::TOPICS,

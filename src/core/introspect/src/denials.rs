@@ -100,7 +100,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     let denials = server.runtime.denials();
     let all = all(server);
     let found: Vec<&Denial> = all.iter().filter(|d| is_wanted(d, q)).collect();
-    let trend = server.trend.view();
+    let trend = server.trend.view(server);
     Page {
         path: "/denialz/",
         title: "Recent Denials",

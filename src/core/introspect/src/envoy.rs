@@ -2,8 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use super::CacheStatus;
+use maud::{Markup, html};
+use serde::{Serialize, Serializer};
+
+use super::{CacheStatus, Server, format};
 use mixer_net::registry::ConnectionInfo;
 
 /// The services for Envoy of a server.
@@ -16,6 +20,73 @@ pub trait EnvoyServices: Send + Sync {
 
     /// The connections of checks and rate limits over HTTP.
     fn http_connections(&self) -> Vec<Arc<ConnectionInfo>>;
+
+    /// Calls for rate limits that pass because nothing in the published configuration is for them.
+    fn unlimited(&self) -> Unlimited;
+}
+
+/// Calls for rate limits that nothing limits.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Unlimited {
+    /// By domain and keys, the busiest first.
+    pub groups: Vec<UnlimitedCalls>,
+    /// The number of calls of other groups.
+    pub others: u64,
+    /// What to do about it.
+    pub cure: &'static str,
+}
+
+/// Such calls of a domain with the same keys.
+#[derive(Debug, Clone, Serialize)]
+pub struct UnlimitedCalls {
+    /// The domain.
+    pub domain: String,
+    /// The keys of the descriptors.
+    pub keys: String,
+    /// What the configuration lacks.
+    pub why: String,
+    /// Their number since the configuration was published.
+    pub calls: u64,
+    /// When the last one came; in RFC 3339.
+    #[serde(serialize_with = "instant")]
+    pub last: SystemTime,
+}
+
+fn instant<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format::instant(*time))
+}
+
+/// The calls that nothing limits; none without services for Envoy.
+pub(super) fn unlimited(server: &Server) -> Unlimited {
+    server.envoy.as_ref().map(|envoy| envoy.unlimited()).unwrap_or_default()
+}
+
+/// Most groups of calls in a notice.
+const LISTED: usize = 5;
+
+/// Tells of calls that nothing limits.
+pub(super) fn unlimited_notice(server: &Server) -> Markup {
+    let Unlimited { groups, others, cure } = unlimited(server);
+    let others = others + groups.iter().skip(LISTED).map(|group| group.calls).sum::<u64>();
+    let calls = |count: u64| {
+        let noun = if count == 1 { "call" } else { "calls" };
+        format!("{} {noun}", format::count(count))
+    };
+    html! {
+        @if !groups.is_empty() {
+            div.notice.warn #unlimited role="status" {
+                strong { "Envoy asks for rate limits that are not configured" }
+                ul {
+                    @for group in groups.iter().take(LISTED) { li {
+                        "domain " code { (group.domain) } ", keys " code { (group.keys) } ": " (group.why) "; "
+                        (calls(group.calls)) " since the configuration was published, the last one " (format::ago(group.last))
+                    } }
+                    @if others > 0 { li.dim { "and " (calls(others)) " with other domains or keys" } }
+                }
+                p { "Remedy: " (cure) }
+            }
+        }
+    }
 }
 
 /// Most characters of a node on a page.

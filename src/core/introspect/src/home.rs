@@ -43,7 +43,7 @@ pub(super) fn json(server: &Console) -> Home {
 /// The page.
 pub(super) fn page(server: &Server) -> Response {
     let published = server.runtime.load_full();
-    let trend = server.trend.view();
+    let trend = server.trend.view(server);
     let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
     let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
     let memory = Memory::now();
@@ -56,6 +56,7 @@ pub(super) fn page(server: &Server) -> Response {
         body: html! {
             section #overview data-live {
                 (conditions(server))
+                (super::envoy::unlimited_notice(server))
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
                 dl.figures.four {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))

@@ -74,7 +74,7 @@ impl Durations {
 /// The page.
 pub(super) fn page(server: &Server) -> Response {
     let latencies = json(server);
-    let trend = server.trend.view();
+    let trend = server.trend.view(server);
     Page {
         path: "/latencyz/",
         title: "Latency",

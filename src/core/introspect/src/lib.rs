@@ -6,7 +6,7 @@
 //! not disturb requests: it loads the published state, sums counters and copies bounded rings.
 //!
 //! ```ignore
-//! let parts = Introspection { metrics, log, conditions, degradations, actions, settings, guard, large_answers, program };
+//! let parts = Introspection { metrics, log, conditions, degradations, actions, settings, guard, skips_unknown_levels, large_answers, program };
 //! let router = mixer_introspect::routes(parts, Engine { runtime, store, connections });
 //! ```
 //! See docs/operations.md.
@@ -70,7 +70,7 @@ use mixer_net::http::LargeAnswers;
 use mixer_net::registry::ConnectionRegistry;
 
 pub use cache::CacheStatus;
-pub use envoy::EnvoyServices;
+pub use envoy::{EnvoyServices, Unlimited, UnlimitedCalls};
 use form::Parameters;
 pub use guard::Guard;
 pub use options::IntrospectionOptions;
@@ -100,6 +100,8 @@ pub struct Introspection {
     pub settings: Vec<(&'static str, String)>,
     /// Access control.
     pub guard: Guard,
+    /// [`IntrospectionOptions::skips_unknown_levels`].
+    pub skips_unknown_levels: bool,
     /// Bounds large answers. Other endpoints may share it.
     pub large_answers: Arc<LargeAnswers>,
     /// What differs between programs.
@@ -431,6 +433,7 @@ fn mixer_routes() -> Router<Shared> {
         .merge(served("poolj", get(async |State(s): State<Shared>| json(&pools::json(&s)))))
         .merge(served("quotaz", any(async |State(s): State<Shared>| quotas::page(&s))))
         .merge(served("quotaj", get(async |State(s): State<Shared>| json(&quotas::json(&s)))))
+        .merge(served("unlimitedj", get(async |State(s): State<Shared>| json(&envoy::unlimited(&s)))))
         .merge(served("cachez", any(async |State(s): State<Shared>| cache::page(&s))))
         .merge(served("cachej", get(async |State(s): State<Shared>| json(&cache::json(&s)))))
         .merge(served(

@@ -46,7 +46,7 @@ async fn trim(server: &Console) {
 /// The page.
 pub(super) fn page(server: &Console) -> Response {
     let memory = Memory::now();
-    let trend = server.trend.view();
+    let trend = server.trend.view(server);
     let rows: [(&str, u64, &str); 8] = [
         ("Resident", memory.resident, "private and mapped memory"),
         ("Peak", memory.peak_resident, "maximum of resident memory"),

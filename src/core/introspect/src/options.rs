@@ -22,6 +22,8 @@ pub struct IntrospectionOptions {
     pub token_file: PathBuf,
     /// Allowed names in `Host` besides IP addresses and `localhost`.
     pub allowed_hosts: Vec<String>,
+    /// Passes over log levels that do not exist, as Istio Mixer does, instead of refusing them.
+    pub skips_unknown_levels: bool,
 }
 
 impl IntrospectionOptions {
@@ -82,6 +84,7 @@ impl Default for IntrospectionOptions {
             read_only: false,
             token_file: PathBuf::new(),
             allowed_hosts: Vec::new(),
+            skips_unknown_levels: false,
         }
     }
 }

@@ -240,6 +240,7 @@ pub(super) fn page(server: &Server) -> Response {
         json: "/quotaj/",
         body: html! {
             section #quotas data-live {
+                (super::envoy::unlimited_notice(server))
                 @if quotas.is_empty() { (format::nothing("No rule allocates a quota.")) }
                 div.columns { @for Found { handler, quota } in &quotas { (card(handler, quota)) } }
             }

@@ -48,8 +48,13 @@ fn word(level: LogLevel) -> &'static str {
     if level == LogLevel::Fatal { "" } else { level.name() }
 }
 
-fn level(word: &str) -> Option<LogLevel> {
-    LEVELS.contains(&word).then(|| LogLevel::from_name(word)).flatten()
+/// A level; `None` for the empty word, which leaves it as it is. Errors: there is no such level.
+fn level(word: &str) -> Result<Option<LogLevel>, String> {
+    match word {
+        "" => Ok(None),
+        _ if LEVELS.contains(&word) => Ok(LogLevel::from_name(word)),
+        _ => Err(format!("unknown level: {word}; the levels are {}", LEVELS.join(", "))),
+    }
 }
 
 /// All scopes.
@@ -69,13 +74,22 @@ fn unknown(name: &str) -> Response {
     plain(StatusCode::BAD_REQUEST, format!("unknown scope name: {name}"))
 }
 
-/// The body of a PUT. compat(1.3): absent or unknown fields are unchanged, but an absent `log_callers` means false.
+/// The body of a PUT. compat(1.3): absent fields are unchanged, but an absent `log_callers` means false.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Wanted {
     output_level: String,
     stack_trace_level: String,
     log_callers: bool,
+}
+
+impl Wanted {
+    /// The levels of output and of stack traces. Errors: there is no such level; with `skips_unknown`, as in Istio Mixer, it is passed over.
+    fn levels(&self, skips_unknown: bool) -> Result<[Option<LogLevel>; 2], String> {
+        let level =
+            |word: &str| level(word).or_else(|error| if skips_unknown { Ok(None) } else { Err(error) });
+        Ok([level(&self.output_level)?, level(&self.stack_trace_level)?])
+    }
 }
 
 /// Changes one scope.
@@ -91,8 +105,12 @@ pub(super) async fn change(
     let Some(mut state) = server.log.scopes().into_iter().find(|scope| scope.name == name) else {
         return unknown(&name);
     };
-    state.output_level = level(&wanted.output_level).unwrap_or(state.output_level);
-    state.stack_trace_level = level(&wanted.stack_trace_level).unwrap_or(state.stack_trace_level);
+    let [output, stack_trace] = match wanted.levels(server.skips_unknown_levels) {
+        Ok(levels) => levels,
+        Err(error) => return plain(StatusCode::BAD_REQUEST, error),
+    };
+    state.output_level = output.unwrap_or(state.output_level);
+    state.stack_trace_level = stack_trace.unwrap_or(state.stack_trace_level);
     state.caller = wanted.log_callers;
     apply(&server, state, Duration::ZERO);
     StatusCode::ACCEPTED.into_response()
@@ -140,8 +158,11 @@ fn apply(server: &SharedConsole, state: ScopeState, lasting: Duration) {
 /// Changes one or all scopes by form.
 pub(super) fn change_by_form(server: &SharedConsole, body: &str) -> Response {
     let name = form::value(body, "scope");
-    let output = level(&form::value(body, "output_level"));
-    let stack_trace = level(&form::value(body, "stack_trace_level"));
+    let levels = ["output_level", "stack_trace_level"].map(|name| level(&form::value(body, name)));
+    let [Ok(output), Ok(stack_trace)] = &levels else {
+        let wrong = levels.into_iter().find_map(Result::err).unwrap_or_default();
+        return plain(StatusCode::BAD_REQUEST, wrong);
+    };
     let minutes = form::value(body, "minutes").parse::<u64>().unwrap_or(0).min(24 * 60);
     let callers = form::value(body, "log_callers");
     for mut state in server.log.scopes() {

@@ -126,6 +126,7 @@ impl Fixture {
             actions: vec![Action { name: "SIGUSR1", about: "tells", run: Arc::new(|| {}) }],
             settings: vec![("APIPort", "9091".to_owned())],
             guard,
+            skips_unknown_levels: false,
             program: Program::mixer(&runtime),
         };
         let server = Arc::new(Server::new(parts, engine));
@@ -423,6 +424,17 @@ async fn denials_link_to_their_explanation() {
     assert!(!fixture.get("/denialz/?q=nosuch").await.contains("smuggler"));
 }
 
+/// Rates are of samples, which come every other second.
+#[tokio::test(flavor = "multi_thread")]
+async fn totals_are_those_of_now() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let page = fixture.get("/").await;
+    assert!(page.contains("<dd>–/s<small>0 total"), "no rate is known yet: {page}");
+    fixture.server.metrics.rpc("istio.mixer.v1.Mixer/Check").record(0, Duration::from_millis(1), 1, 1);
+    let page = fixture.get("/").await;
+    assert!(page.contains("<small>1 total"), "{page}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn scopes_change_permanently_and_temporarily() {
     let fixture = Fixture::new(Guard::default()).await;
@@ -441,6 +453,30 @@ async fn scopes_change_permanently_and_temporarily() {
         !fixture.get("/scopez/").await.contains("back to info in"),
         "a permanent change cancels the temporary one"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn levels_that_do_not_exist_are_refused() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let put = async |body: &str| {
+        let (status, _, text) = fixture.ask(Method::PUT, "/scopej/api", body).await;
+        (status, text)
+    };
+    let before = fixture.get("/scopej/api").await;
+    for (body, word) in [
+        (r#"{"output_level": "loud", "stack_trace_level": "warn"}"#, "loud"),
+        (r#"{"output_level": "debug", "stack_trace_level": "DEBUG"}"#, "DEBUG"),
+        (r#"{"output_level": "fatal"}"#, "fatal"),
+    ] {
+        let told = format!("unknown level: {word}; the levels are none, error, warn, info, debug");
+        assert_eq!(put(body).await, (400, told), "{body}");
+    }
+    let (status, _, text) = fixture.ask(Method::POST, "/scopez/", "scope=api&output_level=loud").await;
+    assert_eq!((status, text.starts_with("unknown level: loud; ")), (400, true), "{text}");
+    assert_eq!(fixture.get("/scopej/api").await, before, "nothing has changed");
+    // What is read may be written, also of a scope whose level this interface does not know.
+    assert_eq!(put(&before).await.0, 202);
+    assert_eq!(put(r#"{"output_level": ""}"#).await.0, 202);
 }
 
 #[tokio::test(flavor = "multi_thread")]

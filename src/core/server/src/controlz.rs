@@ -25,6 +25,7 @@ pub(super) fn introspection(
         actions: actions(controls),
         settings: options.settings_in_effect(),
         guard,
+        skips_unknown_levels: options.introspection.skips_unknown_levels,
         large_answers,
         program: Program::mixer(&controls.runtime),
     };
@@ -52,6 +53,16 @@ impl EnvoyServices for EnvoyView {
 
     fn http_connections(&self) -> Vec<Arc<ConnectionInfo>> {
         self.0.http_connections().list()
+    }
+
+    fn unlimited(&self) -> mixer_introspect::Unlimited {
+        let mixer_envoy::Unlimited { groups, others } = self.0.unlimited();
+        let of = |group: mixer_envoy::UnlimitedCalls| {
+            let mixer_envoy::UnlimitedCalls { domain, keys, why, calls, last } = group;
+            mixer_introspect::UnlimitedCalls { domain, keys, why, calls, last }
+        };
+        let groups = groups.into_iter().map(of).collect();
+        mixer_introspect::Unlimited { groups, others, cure: mixer_envoy::UNLIMITED_CURE }
     }
 }
 

@@ -17,6 +17,13 @@ impl QuotaSink for ResponseBuilder {
     ) -> ControlFlow<()> {
         let grant = match result {
             Ok(outcome) => {
+                // A part of what was asked for lets requests pass.
+                if outcome.granted == 0 && quota.amount > 0 {
+                    if !self.exhausted.is_empty() {
+                        self.exhausted.push(',');
+                    }
+                    self.exhausted.push_str(quota.name);
+                }
                 QuotaGrant { valid_duration: outcome.valid_duration, granted_amount: outcome.granted }
             }
             Err(error) => {

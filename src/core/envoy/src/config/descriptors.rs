@@ -214,6 +214,13 @@ impl DescriptorNode {
     }
 }
 
+impl KeyNodes {
+    fn all(&self) -> impl Iterator<Item = &DescriptorNode> {
+        let wildcards = self.wildcards.iter().map(|(_, node)| node);
+        self.exact.values().chain(wildcards).chain(self.any.as_deref())
+    }
+}
+
 impl DescriptorTree {
     /// The node for an entry: by exact value, else by the first matching wildcard, else by key. Errors: those of [`Wildcard::fits`].
     pub(crate) fn find(
@@ -234,6 +241,16 @@ impl DescriptorTree {
         Ok(nodes.any.as_deref())
     }
 
+    /// Whether there is a limit for descriptors with these keys, whatever their values.
+    pub(crate) fn limits_keys(&self, keys: &[&[u8]]) -> bool {
+        let Some((key, rest)) = keys.split_first() else { return false };
+        let Some(nodes) = self.keys.get(*key) else { return false };
+        nodes.all().any(|node| match rest {
+            [] => node.limit.is_some(),
+            rest => node.children.limits_keys(rest),
+        })
+    }
+
     /// Every limit below, in the order of their full keys.
     pub(crate) fn limits(&self) -> Vec<&Arc<Limit>> {
         let mut out = Vec::new();
@@ -244,8 +261,7 @@ impl DescriptorTree {
 
     fn gather<'t>(&'t self, out: &mut Vec<&'t Arc<Limit>>) {
         for nodes in self.keys.values() {
-            let wildcards = nodes.wildcards.iter().map(|(_, node)| node);
-            for node in nodes.exact.values().chain(wildcards).chain(nodes.any.as_deref()) {
+            for node in nodes.all() {
                 out.extend(&node.limit);
                 node.children.gather(out);
             }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::super::attributes::Attributes;
 use super::super::descriptor::{Descriptor, RateLimitRequest, set_descriptor};
-use super::super::rate_limit::{self, LimitCode, LimitInfo, LimitStatus};
+use super::super::rate_limit::{self, Known, LimitCode, LimitInfo, LimitStatus};
 use super::decision::quota_status;
 use super::recording::RecordedExchange;
 use super::{EnvoyService, SHOULD_RATE_LIMIT, SnapshotState, require_enabled};
@@ -118,6 +118,9 @@ impl EnvoyService {
                 _ => status.matched = true,
             }
         }
+        if statuses.iter().all(|status| !status.matched) {
+            self.count_unlimited(call, &request);
+        }
         let refuses = is_over(&statuses) && !settings.shadow;
         if !refuses && settings.unmatched == Unmatched::Error && statuses.iter().any(|s| !s.matched) {
             self.metrics.rate_limit(config, request.domain, "no_match");
@@ -140,6 +143,18 @@ impl EnvoyService {
         rate_limit::encode(&statuses, &settings.headers, settings.shadow, &mut out);
         finish_message(&mut out);
         Ok(out.into())
+    }
+
+    /// Counts a call for which there is no limit and no quota.
+    fn count_unlimited(&self, call: LimitCall<'_>, request: &RateLimitRequest<'_>) {
+        let id = call.state.id;
+        let mut known = self.unlimited.borrow_mut();
+        if known.as_ref().is_none_or(|known| known.id() != id) {
+            *known = Some(Known::new(self.shared.unlimited.of(id)));
+        }
+        if let Some(known) = &mut *known {
+            known.count(request, config_of(call.published.routes.snapshot()), self.shared.windows.now());
+        }
     }
 
     /// Records the first descriptor over its limit, with the attributes of its quotas.
