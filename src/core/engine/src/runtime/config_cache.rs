@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::absences::has_effect;
 use super::differences::Resources;
 use super::kept::SinceByKey;
-use crate::snapshot::SnapshotOptions;
+use crate::snapshot::{SnapshotBuilder, SnapshotOptions};
 use mixer_attribute::Timestamp;
 use mixer_base::regular_file;
 use mixer_base::shared_map::SharedMap;
@@ -228,7 +229,7 @@ impl CacheIdentity {
 }
 
 /// The configuration of a cache.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CachedConfiguration {
     pub(super) resources: Resources,
     /// Since when resources served in their previous version.
@@ -255,6 +256,15 @@ impl CachedConfiguration {
     pub fn resource_count(&self) -> usize {
         self.resources.len()
     }
+
+    /// Errors: it has no resource that does anything, and a start does not accept that: what served in an earlier process, of which that
+    /// was meant, is no reason to allow every call now.
+    pub fn check(&self, accepts_empty: bool, builder: &SnapshotBuilder) -> Result<(), CacheError> {
+        match accepts_empty || self.resources.iter().any(|resource| has_effect(&resource.key, builder)) {
+            true => Ok(()),
+            false => Err(CacheError::Empty),
+        }
+    }
 }
 
 /// Why a cache is ignored.
@@ -271,6 +281,9 @@ pub enum CacheError {
         /// The value of this server.
         now: String,
     },
+    /// It is of a server of which nothing was asked, and is replaced by the next configuration that serves.
+    #[error("it has no resource, which is a configuration only with --allow-empty-config")]
+    Empty,
     /// It cannot be used, and is replaced by the next configuration that serves.
     #[error("{0}")]
     Unusable(String),
@@ -287,6 +300,9 @@ impl CacheError {
             Self::OfAnother { .. } => {
                 "correct --config-default-namespace; or, if this server has another one now, choose another --config-cache, or delete the \
                  file, and start it again"
+            }
+            Self::Empty => {
+                "if every call is to be allowed, give --allow-empty-config; else mend the store: the next configuration that serves replaces it"
             }
             Self::Unusable(_) => {
                 "delete it, or mend owner and permissions: nobody else may write it or its directory"
