@@ -183,6 +183,47 @@ fn a_cache_without_resources_opens_nothing() {
     }
 }
 
+/// In another working directory a relative path leads elsewhere: what was served from there is not the last good version of this one.
+#[test]
+fn a_relative_directory_is_another_one_elsewhere() {
+    let place = Place::new();
+    let here = |name: &str, text: &str| {
+        let path = place.directory.path().join(name);
+        fs::create_dir_all(path.join("conf")).expect("writable");
+        put(&path.join("conf/all.yaml"), text);
+        path
+    };
+    let cache = place.directory.path().join("cache").display().to_string();
+    let start = |path: &Path, url: &str| {
+        Server::on_store(url).native().in_directory(path).with(&["--config-cache", &cache]).start()
+    };
+    let (first, second) = (here("first", &allow(0)), here("second", &denies(0)));
+    let mut server = start(&first, "fs://conf");
+    assert_eq!(answer(&server), OK, "{}", server.log());
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    // Valid or not: the working directory may be the mistake.
+    for text in [denies(0), denies(0).replace("checknothing", "checknothin")] {
+        put(&second.join("conf/all.yaml"), &text);
+        let server = start(&second, "fs://conf");
+        assert_eq!(answer(&server), "no configuration is served", "{}", server.log());
+        let why = why_degraded(&server, "config-cache");
+        let (written, now) = (first.join("conf"), second.join("conf"));
+        let told = format!(
+            "it is of the store fs://{}, and this server has fs://{}",
+            written.display(),
+            now.display()
+        );
+        assert!(why.contains(&told), "{why}");
+        kill(server);
+    }
+    put(&first.join("conf/all.yaml"), BROKEN);
+    for url in ["fs://conf", "fs://./conf/", &format!("fs://{}/conf", first.display())] {
+        let server = start(&first, url);
+        assert_eq!(answer(&server), OK, "{url}: {}", server.log());
+        kill(server);
+    }
+}
+
 /// A disk that is full once a configuration is larger than a number of bytes.
 fn with_full_disk(builder: ServerBuilder) -> ServerBuilder {
     let limited = ["-c", "trap '' XFSZ; ulimit -Sf 400; exec \"$@\"", "bash"].map(str::to_owned);

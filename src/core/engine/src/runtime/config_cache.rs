@@ -42,6 +42,8 @@ const MAGIC: &str = "mixer-config-cache";
 const SUPERSEDED: &str = "superseded";
 /// What a cache is of, beside its default namespace.
 const STORE: &str = "store";
+/// The beginning of the URL of a directory.
+const DIRECTORY: &str = "fs://";
 /// The version of the format.
 const VERSION: u32 = 2;
 /// Largest file in bytes; a larger configuration is not cached.
@@ -199,12 +201,10 @@ pub struct CacheIdentity {
 
 impl CacheIdentity {
     /// That of a server whose configuration is at the URL `store`, and is built with these settings: what decides what the resources
-    /// mean. A directory is the same with and without slashes at its end.
+    /// mean. A directory is the same with and without slashes at its end, and a relative one is that below the working directory.
     pub fn new(store: &str, options: &SnapshotOptions) -> Self {
-        let without = store.trim_end_matches('/');
-        let is_directory = store.starts_with("fs://") && without.len() > "fs:/".len();
         Self {
-            store: if is_directory { without } else { store }.to_owned(),
+            store: store.strip_prefix(DIRECTORY).map_or_else(|| store.to_owned(), url_of_directory),
             default_namespace: options.default_namespace.to_string(),
             language: options.language,
             adapter_kinds: options.adapter_kinds,
@@ -215,10 +215,8 @@ impl CacheIdentity {
 
     /// That of a configuration plane which distributes the files at `path`, and reads them in this way.
     pub fn of_files(path: &str, reading: Reading) -> Self {
-        let without = path.trim_end_matches('/');
-        let path = if without.is_empty() { path } else { without };
         Self {
-            store: format!("fs://{path}"),
+            store: url_of_directory(path),
             default_namespace: String::new(),
             language: None,
             adapter_kinds: true,
@@ -226,6 +224,34 @@ impl CacheIdentity {
             reading,
         }
     }
+}
+
+/// The URL of a directory. A relative path is one below the working directory: elsewhere it leads to another one.
+fn url_of_directory(path: &str) -> String {
+    let without = path.trim_end_matches('/');
+    let path = if without.is_empty() { path } else { without };
+    let here = if is_relative(path) { std::env::current_dir().ok() } else { None };
+    let Some(here) = here else { return format!("{DIRECTORY}{path}") };
+    // Two directories never have one text.
+    let here = here.to_str().map_or_else(|| format!("{here:?}"), str::to_owned);
+    format!("{DIRECTORY}/{}", names(&format!("{here}/{path}")))
+}
+
+fn is_relative(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with('/')
+}
+
+/// A path without what does not change where it leads.
+fn names(path: &str) -> String {
+    path.split('/').filter(|name| !["", "."].contains(name)).collect::<Vec<_>>().join("/")
+}
+
+/// Whether a cache of the relative path `written`, from before it was written as an absolute one, may be of the store `now`.
+fn may_be(written: &str, now: &str) -> bool {
+    let written = written.strip_prefix(DIRECTORY).filter(|path| is_relative(path));
+    written
+        .zip(now.strip_prefix(DIRECTORY))
+        .is_some_and(|(written, now)| Path::new(now).ends_with(names(written)))
 }
 
 /// The configuration of a cache.
@@ -294,7 +320,7 @@ impl CacheError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::OfAnother { what: STORE, .. } => {
-                "correct --config-store-url, or --config-path of galley; or, if this server has another store now, choose another \
+                "correct --config-store-url, or --config-path of galley, or the working directory, if the path is relative; or, if this server has another store now, choose another \
                  --config-cache, or delete the file, and start it again"
             }
             Self::OfAnother { .. } => {
@@ -452,6 +478,10 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
     }
     let document: Document =
         serde_json::from_slice(body).map_err(|error| format!("it is damaged: {error}"))?;
+    if may_be(&document.store, &identity.store) {
+        let why = format!("it is of {}, and does not tell below which directory", document.store);
+        return Err(why.into());
+    }
     for (what, written, now) in [
         (STORE, &document.store, &identity.store),
         ("default namespace", &document.default_namespace, &identity.default_namespace),
