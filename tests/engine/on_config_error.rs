@@ -87,21 +87,65 @@ fn compare_edits(namespace: &str) {
 #[test]
 fn each_start_has_the_documented_consequence() {
     for namespace in NAMESPACES {
-        compare_starts(namespace);
+        compare_starts(namespace, None);
     }
 }
 
-fn compare_starts(namespace: &str) {
+#[test]
+fn a_cache_without_resources_is_none_unless_that_is_meant() {
+    let unknown = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app, namespace: istio-system}\n";
+    let ignored =
+        Files { texts: [("/conf/app.yaml".to_owned(), unknown.to_owned())].into(), ..Files::default() };
+    for nothing in [Files::default(), ignored] {
+        compare_starts("istio-system", Some(&nothing));
+        for (policy, allow_empty) in [
+            (OnConfigError::KeepLast, false),
+            (OnConfigError::KeepLast, true),
+            (OnConfigError::ServeValid, false),
+        ] {
+            let mut stage = Stage::new(policy, true);
+            stage.allow_empty = true;
+            stage.start(&nothing);
+            stage.stop();
+            stage.allow_empty = allow_empty;
+            stage.start(&Files { lost: true, ..Files::default() });
+            let is_meant = allow_empty || policy == OnConfigError::ServeValid;
+            let expected = if is_meant { Answer::Allowed } else { Answer::Unavailable };
+            assert_eq!(stage.check("bob"), expected, "{policy:?} {allow_empty}");
+            let trouble = "the configuration cache cache is ignored: it has no resource, which is a configuration only with \
+                           --allow-empty-config";
+            let told = stage.published().cache_trouble.clone();
+            assert_eq!(told.as_deref(), (!is_meant).then_some(trouble), "{policy:?} {allow_empty}");
+            // What serves next is kept.
+            stage.change(&good());
+            stage.pass(QUIET);
+            assert_eq!(stage.published().cache_trouble, None);
+            stage.start(&Files { lost: true, ..Files::default() });
+            if policy != OnConfigError::ServeValid {
+                assert_eq!(stage.check("bob"), Answer::Denied, "{allow_empty}");
+            }
+        }
+    }
+}
+
+/// With `nothing`, the first columns are with a cache, of a server that was given `--allow-empty-config` and served these files.
+fn compare_starts(namespace: &str, nothing: Option<&Files>) {
     compare("<!-- on-error: starts -->", STARTS, MODES.len() + 1, |(name, edit), column| {
         // The last column is keep-last with a cache.
         let mode = MODES.get(column).copied().unwrap_or_default();
-        let mut stage = Stage::new(mode, column == MODES.len());
+        let mut stage = Stage::new(mode, column == MODES.len() || nothing.is_some());
         stage.namespace = namespace.to_owned();
         let mut before = good();
         before.put("/conf/beside.yaml", BESIDE);
         if column == MODES.len() {
             stage.start(&before);
             stage.stop();
+        } else if let Some(nothing) = nothing.filter(|_| !name.contains("--allow-empty-config")) {
+            stage.allow_empty = true;
+            stage.start(nothing);
+            assert_eq!(stage.check("bob"), Answer::Allowed);
+            stage.stop();
+            assert!(stage.cache.bytes.lock().is_some(), "it is written");
         }
         stage.allow_empty = name.contains("--allow-empty-config");
         let is_misnamed = name.contains("--config-default-namespace");
@@ -125,7 +169,12 @@ fn compare_starts(namespace: &str) {
         assert_eq!(withheld, found == "UNAVAILABLE", "{name}");
         // It serves as soon as the configuration is valid, or when a directory that was empty has been filled.
         match stage.named_namespace.take() {
-            Some(_) => stage.start(&before),
+            Some(_) => {
+                if nothing.is_some() {
+                    stage.cache.clear();
+                }
+                stage.start(&before);
+            }
             None => stage.change(&before),
         }
         if found == "UNAVAILABLE"

@@ -142,6 +142,88 @@ fn what_stands_in_the_place_of_a_directory_at_a_restart_deletes_nothing() {
     }
 }
 
+/// A server that is told that an empty configuration is meant leaves a cache without resources, which opens no later one.
+#[test]
+fn a_cache_without_resources_opens_nothing() {
+    let why = "is ignored: it has no resource, which is a configuration only with --allow-empty-config";
+    for broken in ["missing", "empty", "a typo"] {
+        let place = Place::new();
+        let mut server = place.server().with(&["--allow-empty-config"]).start();
+        assert_eq!(answer(&server), OK, "{}", server.log());
+        assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+        assert!(place.cached().exists(), "{}", server.log());
+        let url = format!("fs://{}", place.conf().display());
+        let cache = place.directory.path().join("cache").display().to_string();
+        let flags = ["--config-store-url", &url, "--config-cache", &cache, "--address", "tcp://127.0.0.1:0"];
+        let told = mixer(&[&["doctor"], &flags[..]].concat()).stdout;
+        assert!(told.contains(why) && told.contains("if every call is to be allowed, give"), "{told}");
+        let told = mixer(&[&["doctor"], &flags[..], &["--allow-empty-config"]].concat()).stdout;
+        assert!(!told.contains("is ignored") && told.contains("has 0 resources"), "{told}");
+        match broken {
+            "missing" => fs::remove_dir(place.conf()).expect("it is empty"),
+            "empty" => {}
+            _ => put(&place.file(), &denies(0).replace("checknothing", "checknothin")),
+        }
+        let refusing = place.server().with(&["--config-on-error", "refuse"]).start();
+        assert_eq!(answer(&refusing), "no configuration is served", "{broken}: {}", refusing.log());
+        kill(refusing);
+        let server = place.server().start();
+        assert_eq!(answer(&server), "no configuration is served", "{broken}: {}", server.log());
+        assert!(why_degraded(&server, "config-cache").ends_with(why), "{broken}: {}", verbose(&server));
+        fs::create_dir_all(place.conf()).expect("writable");
+        put(&place.file(), &denies(0));
+        wait_for_answer(&server, DENIED);
+        let is_well = wait_for(DEADLINE, || why_degraded(&server, "config-cache").is_empty().then_some(()));
+        assert!(is_well.is_some(), "{broken}: {}", verbose(&server));
+        kill(server);
+        fs::remove_dir_all(place.conf()).expect("it is there");
+        // What served is the last good one.
+        let server = place.server().start();
+        assert_eq!(answer(&server), DENIED, "{broken}: {}", server.log());
+    }
+}
+
+/// In another working directory a relative path leads elsewhere: what was served from there is not the last good version of this one.
+#[test]
+fn a_relative_directory_is_another_one_elsewhere() {
+    let place = Place::new();
+    let here = |name: &str, text: &str| {
+        let path = place.directory.path().join(name);
+        fs::create_dir_all(path.join("conf")).expect("writable");
+        put(&path.join("conf/all.yaml"), text);
+        path
+    };
+    let cache = place.directory.path().join("cache").display().to_string();
+    let start = |path: &Path, url: &str| {
+        Server::on_store(url).native().in_directory(path).with(&["--config-cache", &cache]).start()
+    };
+    let (first, second) = (here("first", &allow(0)), here("second", &denies(0)));
+    let mut server = start(&first, "fs://conf");
+    assert_eq!(answer(&server), OK, "{}", server.log());
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    // Valid or not: the working directory may be the mistake.
+    for text in [denies(0), denies(0).replace("checknothing", "checknothin")] {
+        put(&second.join("conf/all.yaml"), &text);
+        let server = start(&second, "fs://conf");
+        assert_eq!(answer(&server), "no configuration is served", "{}", server.log());
+        let why = why_degraded(&server, "config-cache");
+        let (written, now) = (first.join("conf"), second.join("conf"));
+        let told = format!(
+            "it is of the store fs://{}, and this server has fs://{}",
+            written.display(),
+            now.display()
+        );
+        assert!(why.contains(&told), "{why}");
+        kill(server);
+    }
+    put(&first.join("conf/all.yaml"), BROKEN);
+    for url in ["fs://conf", "fs://./conf/", &format!("fs://{}/conf", first.display())] {
+        let server = start(&first, url);
+        assert_eq!(answer(&server), OK, "{url}: {}", server.log());
+        kill(server);
+    }
+}
+
 /// A disk that is full once a configuration is larger than a number of bytes.
 fn with_full_disk(builder: ServerBuilder) -> ServerBuilder {
     let limited = ["-c", "trap '' XFSZ; ulimit -Sf 400; exec \"$@\"", "bash"].map(str::to_owned);

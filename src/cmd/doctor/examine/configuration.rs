@@ -34,7 +34,7 @@ pub(super) async fn examine(options: &ServerOptions, is_running: bool) -> Vec<Fi
     let (cached, cache) = match uses_cache {
         true => {
             let identity = CacheIdentity::new(url, &options.snapshot_options());
-            let (cached, finding) = examine_cache(&options.config_cache, &identity);
+            let (cached, finding) = examine_cache(options, &identity);
             (cached, Some(finding))
         }
         false => (None, None),
@@ -121,10 +121,17 @@ fn served(
 }
 
 /// The cache of the last good configuration, as a start would use it.
-fn examine_cache(directory: &Path, identity: &CacheIdentity) -> (Option<CachedConfiguration>, Finding) {
+fn examine_cache(
+    options: &ServerOptions,
+    identity: &CacheIdentity,
+) -> (Option<CachedConfiguration>, Finding) {
+    let directory = options.config_cache.as_path();
     let medium = CacheDirectory(directory.to_owned());
     let name = medium.name();
-    let cached = match read_cache(&medium, identity) {
+    let builder = SnapshotBuilder::new(options.snapshot_options());
+    let check = |found: &CachedConfiguration| found.check(options.allow_empty_config, &builder);
+    let read = read_cache(&medium, identity);
+    let cached = match read.and_then(|found| found.as_ref().map_or(Ok(()), check).map(|()| found)) {
         Ok(cached) => cached,
         Err(why) => {
             let of_another = matches!(why, CacheError::OfAnother { .. });

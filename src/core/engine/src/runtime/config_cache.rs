@@ -18,9 +18,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::absences::has_effect;
 use super::differences::Resources;
 use super::kept::SinceByKey;
-use crate::snapshot::SnapshotOptions;
+use crate::snapshot::{SnapshotBuilder, SnapshotOptions};
 use mixer_attribute::Timestamp;
 use mixer_base::regular_file;
 use mixer_base::shared_map::SharedMap;
@@ -41,6 +42,8 @@ const MAGIC: &str = "mixer-config-cache";
 const SUPERSEDED: &str = "superseded";
 /// What a cache is of, beside its default namespace.
 const STORE: &str = "store";
+/// The beginning of the URL of a directory.
+const DIRECTORY: &str = "fs://";
 /// The version of the format.
 const VERSION: u32 = 2;
 /// Largest file in bytes; a larger configuration is not cached.
@@ -198,12 +201,10 @@ pub struct CacheIdentity {
 
 impl CacheIdentity {
     /// That of a server whose configuration is at the URL `store`, and is built with these settings: what decides what the resources
-    /// mean. A directory is the same with and without slashes at its end.
+    /// mean. A directory is the same with and without slashes at its end, and a relative one is that below the working directory.
     pub fn new(store: &str, options: &SnapshotOptions) -> Self {
-        let without = store.trim_end_matches('/');
-        let is_directory = store.starts_with("fs://") && without.len() > "fs:/".len();
         Self {
-            store: if is_directory { without } else { store }.to_owned(),
+            store: store.strip_prefix(DIRECTORY).map_or_else(|| store.to_owned(), url_of_directory),
             default_namespace: options.default_namespace.to_string(),
             language: options.language,
             adapter_kinds: options.adapter_kinds,
@@ -214,10 +215,8 @@ impl CacheIdentity {
 
     /// That of a configuration plane which distributes the files at `path`, and reads them in this way.
     pub fn of_files(path: &str, reading: Reading) -> Self {
-        let without = path.trim_end_matches('/');
-        let path = if without.is_empty() { path } else { without };
         Self {
-            store: format!("fs://{path}"),
+            store: url_of_directory(path),
             default_namespace: String::new(),
             language: None,
             adapter_kinds: true,
@@ -227,8 +226,36 @@ impl CacheIdentity {
     }
 }
 
+/// The URL of a directory. A relative path is one below the working directory: elsewhere it leads to another one.
+fn url_of_directory(path: &str) -> String {
+    let without = path.trim_end_matches('/');
+    let path = if without.is_empty() { path } else { without };
+    let here = if is_relative(path) { std::env::current_dir().ok() } else { None };
+    let Some(here) = here else { return format!("{DIRECTORY}{path}") };
+    // Two directories never have one text.
+    let here = here.to_str().map_or_else(|| format!("{here:?}"), str::to_owned);
+    format!("{DIRECTORY}/{}", names(&format!("{here}/{path}")))
+}
+
+fn is_relative(path: &str) -> bool {
+    !path.is_empty() && !path.starts_with('/')
+}
+
+/// A path without what does not change where it leads.
+fn names(path: &str) -> String {
+    path.split('/').filter(|name| !["", "."].contains(name)).collect::<Vec<_>>().join("/")
+}
+
+/// Whether a cache of the relative path `written`, from before it was written as an absolute one, may be of the store `now`.
+fn may_be(written: &str, now: &str) -> bool {
+    let written = written.strip_prefix(DIRECTORY).filter(|path| is_relative(path));
+    written
+        .zip(now.strip_prefix(DIRECTORY))
+        .is_some_and(|(written, now)| Path::new(now).ends_with(names(written)))
+}
+
 /// The configuration of a cache.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CachedConfiguration {
     pub(super) resources: Resources,
     /// Since when resources served in their previous version.
@@ -255,6 +282,15 @@ impl CachedConfiguration {
     pub fn resource_count(&self) -> usize {
         self.resources.len()
     }
+
+    /// Errors: it has no resource that does anything, and a start does not accept that: what served in an earlier process, of which that
+    /// was meant, is no reason to allow every call now.
+    pub fn check(&self, accepts_empty: bool, builder: &SnapshotBuilder) -> Result<(), CacheError> {
+        match accepts_empty || self.resources.iter().any(|resource| has_effect(&resource.key, builder)) {
+            true => Ok(()),
+            false => Err(CacheError::Empty),
+        }
+    }
 }
 
 /// Why a cache is ignored.
@@ -271,6 +307,9 @@ pub enum CacheError {
         /// The value of this server.
         now: String,
     },
+    /// It is of a server of which nothing was asked, and is replaced by the next configuration that serves.
+    #[error("it has no resource, which is a configuration only with --allow-empty-config")]
+    Empty,
     /// It cannot be used, and is replaced by the next configuration that serves.
     #[error("{0}")]
     Unusable(String),
@@ -281,12 +320,15 @@ impl CacheError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::OfAnother { what: STORE, .. } => {
-                "correct --config-store-url, or --config-path of galley; or, if this server has another store now, choose another \
+                "correct --config-store-url, or --config-path of galley, or the working directory, if the path is relative; or, if this server has another store now, choose another \
                  --config-cache, or delete the file, and start it again"
             }
             Self::OfAnother { .. } => {
                 "correct --config-default-namespace; or, if this server has another one now, choose another --config-cache, or delete the \
                  file, and start it again"
+            }
+            Self::Empty => {
+                "if every call is to be allowed, give --allow-empty-config; else mend the store: the next configuration that serves replaces it"
             }
             Self::Unusable(_) => {
                 "delete it, or mend owner and permissions: nobody else may write it or its directory"
@@ -436,6 +478,10 @@ pub(super) fn decode(bytes: &[u8], identity: &CacheIdentity) -> Result<CachedCon
     }
     let document: Document =
         serde_json::from_slice(body).map_err(|error| format!("it is damaged: {error}"))?;
+    if may_be(&document.store, &identity.store) {
+        let why = format!("it is of {}, and does not tell below which directory", document.store);
+        return Err(why.into());
+    }
     for (what, written, now) in [
         (STORE, &document.store, &identity.store),
         ("default namespace", &document.default_namespace, &identity.default_namespace),

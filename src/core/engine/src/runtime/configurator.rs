@@ -357,12 +357,15 @@ impl Configurator {
             let cached = cache.load(PATIENCE).await;
             cache.mismatch().into_iter().for_each(|mismatch| self.last_good.mistrust(mismatch));
             let Some(cached) = cached else { return };
+            if let Err(why) = self.last_good.restore(&cached, &self.builder) {
+                cache.ignore(&why);
+                return;
+            }
             if self.last_good.policy != OnConfigError::ServeValid {
                 self.options.store.expect(&cached.files());
             }
             self.restored = Some(cached.written);
             self.refill = Refill::Empty(Cause::Started);
-            self.last_good.restore(cached);
         }
     }
 

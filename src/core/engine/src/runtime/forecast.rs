@@ -34,10 +34,8 @@ pub fn forecast(
     cached: Option<CachedConfiguration>,
 ) -> Forecast {
     let mut last = LastGood::new(on_error, allow_empty);
-    let expected = cached.as_ref().map(|_| Cause::Started);
-    if let Some(cached) = cached {
-        last.restore(cached);
-    }
+    let is_restored = cached.is_some_and(|cached| last.restore(&cached, builder).is_ok());
+    let expected = is_restored.then_some(Cause::Started);
     let mut resolution = Resolution::begin(&last, contents, expected, builder);
     loop {
         resolution.settle(builder);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::absences::has_effect;
-use super::config_cache::CachedConfiguration;
+use super::config_cache::{CacheError, CachedConfiguration};
 use super::kept::{KeptResource, Place, Reason, SinceByKey};
 use crate::snapshot::SnapshotBuilder;
 use mixer_attribute::Timestamp;
@@ -93,11 +93,22 @@ impl LastGood {
         self.mismatch.as_ref().filter(|_| self.good.is_none())
     }
 
-    /// Starts with a configuration that an earlier process published.
-    pub(super) fn restore(&mut self, cached: CachedConfiguration) {
-        let CachedConfiguration { resources, written, since, .. } = cached;
+    /// Whether a configuration without resources serves.
+    pub(super) fn accepts_empty(&self) -> bool {
+        self.allow_empty || self.policy == OnConfigError::ServeValid
+    }
+
+    /// Starts with a configuration that an earlier process published. Errors: it has nothing, which is not meant.
+    pub(super) fn restore(
+        &mut self,
+        cached: &CachedConfiguration,
+        builder: &SnapshotBuilder,
+    ) -> Result<(), CacheError> {
+        cached.check(self.accepts_empty(), builder)?;
+        let CachedConfiguration { resources, written, since, .. } = cached.clone();
         self.good = Some(resources);
         self.restored = Some(Restored { written, since });
+        Ok(())
     }
 
     /// Follows resources that moved to other files, unchanged: what is known of their files decides whether they are deleted later.

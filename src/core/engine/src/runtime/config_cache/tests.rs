@@ -46,11 +46,53 @@ fn a_directory_is_the_same_with_a_slash_at_its_end() {
     for (store, same) in [
         ("fs:///etc/conf/", "fs:///etc/conf"),
         ("fs:///etc/conf//", "fs:///etc/conf"),
-        ("fs://conf/", "fs://conf"),
         ("fs:///", "fs:///"),
         ("embedded://sample", "embedded://sample"),
     ] {
         assert_eq!((of(store), of(same)), (same.to_owned(), same.to_owned()));
+    }
+}
+
+#[test]
+fn a_relative_directory_is_that_below_the_working_directory() {
+    let of = |store: &str| CacheIdentity::new(store, &SnapshotOptions::new(Registry::default()));
+    let of_files = |path: &str| CacheIdentity::of_files(path, Reading::default());
+    let here = std::env::current_dir().unwrap().display().to_string();
+    for (path, wanted) in [
+        ("conf", format!("fs://{here}/conf")),
+        ("conf/", format!("fs://{here}/conf")),
+        ("./conf//", format!("fs://{here}/conf")),
+        ("a/./conf", format!("fs://{here}/a/conf")),
+        ("../conf", format!("fs://{here}/../conf")),
+        (".", format!("fs://{here}")),
+        ("", "fs://".to_owned()),
+        ("/", "fs:///".to_owned()),
+        ("/etc/conf/", "fs:///etc/conf".to_owned()),
+    ] {
+        assert_eq!(of(&format!("fs://{path}")).store, wanted, "{path}");
+        assert_eq!(of_files(path).store, wanted, "{path}");
+    }
+    // From before: nobody knows of which directory it is, but it is not of one with another name.
+    let before = |store: &str| {
+        let written = CacheIdentity { store: store.to_owned(), ..identity() };
+        encode(&served(), &written, WRITTEN).unwrap()
+    };
+    for (written, now) in
+        [("fs://conf", "fs://conf"), ("fs://./a/conf", "fs://a/conf/"), ("fs://../a", "fs://../a")]
+    {
+        assert_eq!(
+            decode(&before(written), &of(now)).unwrap_err().to_string(),
+            format!("it is of {written}, and does not tell below which directory")
+        );
+    }
+    for (written, now) in [
+        ("fs://conf", "fs://other"),
+        ("fs://a/conf", "fs://conf"),
+        ("fs://conf", "embedded://sample"),
+        ("fs:///conf", "fs://conf"),
+    ] {
+        let why = decode(&before(written), &of(now)).unwrap_err();
+        assert!(matches!(why, CacheError::OfAnother { .. }), "{written} {now}: {why}");
     }
 }
 

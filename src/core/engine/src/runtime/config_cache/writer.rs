@@ -64,6 +64,18 @@ struct WriterState {
     kept: Option<Served>,
 }
 
+impl WriterState {
+    /// Notes why the cache of an earlier process is not used.
+    fn ignore(&mut self, trouble: CacheTrouble) {
+        self.kept = None;
+        self.unused = Some(trouble.text.as_str().into());
+        match trouble.is_final {
+            true => self.trouble = Some(trouble),
+            false => self.ignored = Some(trouble),
+        }
+    }
+}
+
 /// How a cache is read.
 type Read = fn(&dyn CacheMedium, &CacheIdentity) -> Result<Option<CachedConfiguration>, CacheError>;
 
@@ -180,15 +192,15 @@ impl ConfigCache {
                 cached
             }
             Err(why) => {
-                let trouble = CacheTrouble::ignored(&self.shared.medium.name(), &why);
-                state.unused = Some(trouble.text.as_str().into());
-                match trouble.is_final {
-                    true => state.trouble = Some(trouble),
-                    false => state.ignored = Some(trouble),
-                }
+                state.ignore(CacheTrouble::ignored(&self.shared.medium.name(), &why));
                 None
             }
         }
+    }
+
+    /// Notes that what was read is not used.
+    pub(in crate::runtime) fn ignore(&self, why: &CacheError) {
+        self.shared.state.lock().ignore(CacheTrouble::ignored(&self.shared.medium.name(), why));
     }
 
     /// Writes a configuration that is about to serve. Returns when it is written or cannot be, or when that takes too long: then it goes on

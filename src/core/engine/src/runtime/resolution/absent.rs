@@ -78,7 +78,7 @@ impl Resolution<'_> {
     fn unmounted(&self) -> Vec<Unread> {
         let (read, last) = (&self.corrections.read, self.corrections.last);
         let good = last.resources();
-        if read.is_of_server && (last.allow_empty || last.policy == OnConfigError::ServeValid) {
+        if read.is_of_server && last.accepts_empty() {
             return Vec::new();
         }
         let has_missing = |directory: &str| {
