@@ -37,13 +37,18 @@ impl Files {
     /// Begins with what an earlier process published.
     fn take_earlier(&self, earlier: Earlier) {
         let Earlier { documents, written } = earlier;
+        let with_effect = documents.iter().filter(|resource| self.has_effect(resource)).count();
+        // That nothing is meant was said to the earlier process alone.
+        if with_effect == 0 && !self.options.allows_empty {
+            return;
+        }
         let mut all: Vec<Arc<RawResource>> = documents.iter().cloned().collect();
         sort_by_place(&mut all);
         let files: BTreeSet<&Path> = all.iter().map(|resource| Path::new(&*resource.origin.file)).collect();
         self.store.expect(&files.into_iter().collect::<Vec<_>>());
         let mut state = self.state.lock();
         drop(self.put(&mut state, &all));
-        state.with_effect = all.iter().filter(|resource| self.has_effect(resource)).count();
+        state.with_effect = with_effect;
         state.contents = Arc::new(StoreContents { resources: documents, ..StoreContents::default() });
         state.has_read = true;
         state.refill = Refill::Empty(Cause::Started);

@@ -430,6 +430,47 @@ async fn a_restart_beside_a_directory_that_is_broken_publishes_what_was_publishe
     }
 }
 
+/// That an empty configuration is meant is said to one start, not to later ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_was_published_is_published_again_only_if_it_is_meant() {
+    for text in [None, Some(FOREIGN)] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("config");
+        std::fs::create_dir(&path).unwrap();
+        if let Some(text) = text {
+            std::fs::write(path.join("web.yaml"), text).unwrap();
+        }
+        let keeper = Arc::<Memory>::default();
+        let start = |allows_empty| {
+            let keeper: Arc<dyn crate::Keeper> = Arc::clone(&keeper) as _;
+            let options =
+                Options { keeps_last: true, allows_empty, keeper: Some(keeper), ..Options::default() };
+            let sources: Vec<Arc<dyn Source>> =
+                vec![Files::new(&path, true, &options), Mesh::of(None, &options)];
+            let galley = Galley::start(options, sources, Arc::new(Nowhere), &Handle::current()).unwrap();
+            Scene { galley, directory: tempfile::tempdir().unwrap() }
+        };
+        let first = start(true);
+        first.galley.synced().await;
+        first.galley.stop().await;
+        assert!(keeper.0.lock().is_some(), "{text:?}");
+        std::fs::remove_dir_all(&path).unwrap();
+        let second = start(false);
+        second.until("it waits", |scene| scene.why().contains("no such file or directory")).await;
+        assert!(!second.galley.is_synced() && second.seen(RULES).is_none(), "{text:?}");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("rule.yaml"), RULE).unwrap();
+        second.until("it is filled", |scene| scene.rules().len() == 1).await;
+        second.galley.stop().await;
+        *keeper.0.lock() = Some(crate::keeper::Documents::default());
+        std::fs::remove_dir_all(&path).unwrap();
+        let third = start(true);
+        third.galley.synced().await;
+        assert!(third.rules().is_empty(), "{text:?}");
+        third.galley.stop().await;
+    }
+}
+
 /// What proxies decide by: its errors hold what is published, as those of a rule do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_proxies_decide_by_is_kept() {
