@@ -41,6 +41,8 @@ pub(crate) struct Refused {
 pub(crate) struct Accepted {
     /// The last version all of whose listeners were taken.
     pub(crate) version: String,
+    /// Of it as it was written; 0 of an empty one.
+    version_hash: u64,
     /// When; in milliseconds since 1970.
     updated: u64,
     /// Listeners that the last update has, and that were not taken.
@@ -123,15 +125,10 @@ impl Lds {
             let accepted = Arc::clone(&accepted);
             move || read(&accepted.lock())
         };
-        let hash = |accepted: &Accepted| match accepted.version.as_str() {
-            "" => 0,
-            version => xx_hash(version.as_bytes()),
-        };
         let version: fn(&Accepted) -> Value = |accepted| Value::Text(accepted.version.clone());
         stats.computed(&scope, "lds.version_text", of(version));
         stats.computed(&scope, "lds.update_time", of(|accepted| Value::Gauge(accepted.updated)));
-        let hashed = Arc::clone(&accepted);
-        stats.computed(&scope, "lds.version", move || Value::Gauge(hash(&hashed.lock())));
+        stats.computed(&scope, "lds.version", of(|accepted| Value::Gauge(accepted.version_hash)));
         let stats = stats.block(&scope);
         Self { path, stats, accepted, clusters, looks: Mutex::default() }
     }
@@ -224,6 +221,10 @@ impl Lds {
         if refused.is_empty() {
             self.stats.increment(LdsStat::UpdateSuccess);
             accepted.version = update.version;
+            accepted.version_hash = match update.written_version.as_bytes() {
+                b"" => 0,
+                version => xx_hash(version),
+            };
             let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             accepted.updated = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         } else {

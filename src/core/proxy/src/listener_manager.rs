@@ -16,7 +16,7 @@ use mixer_base::task::Group;
 
 use crate::accept::{Chain, Entrance};
 use crate::access_log::AccessLogFiles;
-use crate::bootstrap::{ListenerConfig, NEEDS_REUSE_PORT};
+use crate::bootstrap::{FilterChainConfig, Fingerprint, ListenerConfig, NEEDS_REUSE_PORT};
 use crate::certificates;
 use crate::context::Shared;
 use crate::drain::{Drain, DrainOptions};
@@ -28,7 +28,7 @@ use crate::timer::TICK;
 use crate::worker::{ActiveListener, Socket, Worker};
 
 use counters::{Count, Counters};
-use difference::{Difference, chain_documents, compare};
+use difference::{Difference, compare};
 
 /// Time between the end of a drain and a look at which statistics nobody counts any more.
 const FORGET_AFTER: Duration = Duration::from_secs(1);
@@ -63,8 +63,8 @@ impl Listener {
     }
 }
 
-/// Filter chains with what they are made of.
-type Chains = Vec<(serde_json::Value, Arc<Chain>)>;
+/// Filter chains with what was written of them.
+type Chains = Vec<(Fingerprint, Arc<Chain>)>;
 
 /// A listener as the admin interface shows it.
 #[derive(Debug, Clone)]
@@ -148,16 +148,12 @@ impl ListenerManager {
         let place =
             config.stat_prefix.clone().unwrap_or_else(|| factory.address.to_string().replace(':', "_"));
         let scope = Scope::Listener(place.clone());
-        let documents = chain_documents(&config.document);
-        let chain = |index: usize, chain| {
-            let document = documents.get(index).copied();
-            let same = kept.iter().find(|(known, _)| Some(known) == document);
+        let chain = |chain: &FilterChainConfig| {
+            let same = kept.iter().find(|(written, _)| *written == chain.written);
             same.map_or_else(|| self.chain(chain, &place, logs), |(_, chain)| Ok(Arc::clone(chain)))
         };
-        let count = config.chains.len();
-        let chains: Result<Vec<_>, _> =
-            config.chains.iter().enumerate().map(|(index, config)| chain(index, config)).collect();
-        let default = config.default_chain.as_ref().map(|config| chain(count, config)).transpose()?;
+        let chains: Result<Vec<_>, _> = config.chains.iter().map(chain).collect();
+        let default = config.default_chain.as_ref().map(chain).transpose()?;
         let worker_stats = (0..self.concurrency)
             .map(|worker| self.stats.block(&Scope::ListenerWorker(place.clone(), worker)));
         let active = ActiveListener {
@@ -445,10 +441,10 @@ impl ListenerManager {
     }
 }
 
-/// The filter chains of a listener with what they are made of, the default one last.
+/// The filter chains of a listener with what was written of them, the default one last.
 fn chains_of(listener: &Listener) -> Chains {
     let entrance = &listener.active.entrance;
-    let documents = chain_documents(&listener.config.document);
+    let written = listener.config.all_chains().map(|chain| chain.written);
     let chains = entrance.chains.iter().chain(&entrance.default);
-    documents.into_iter().cloned().zip(chains.map(Arc::clone)).collect()
+    written.zip(chains.map(Arc::clone)).collect()
 }

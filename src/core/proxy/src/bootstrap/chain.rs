@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mixer_net::tls::context::ServerContext;
 
+use super::fingerprint::Fingerprint;
 use super::listener::NetworkFilter;
 use super::reader::{Message, Value};
 
@@ -25,6 +26,8 @@ pub struct FilterChainConfig {
     pub handshake_timeout: Option<Duration>,
     /// The filter that serves its connections.
     pub filter: NetworkFilter,
+    /// What was written of it.
+    pub written: Fingerprint,
 }
 
 /// A range of addresses.

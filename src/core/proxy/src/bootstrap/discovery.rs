@@ -32,8 +32,10 @@ const LISTENER: &str = "envoy.config.listener.v3.Listener";
 /// What a file says.
 #[derive(Debug, Clone, Default)]
 pub struct ListenerUpdate {
-    /// `version_info`.
+    /// `version_info`, without keys.
     pub version: String,
+    /// `version_info` as it was written.
+    pub written_version: String,
     /// Listeners, in order.
     pub listeners: Vec<ListenerResource>,
 }
@@ -43,7 +45,7 @@ pub struct ListenerUpdate {
 pub struct ListenerResource {
     /// Its name; empty if it has none.
     pub name: String,
-    /// As it was written.
+    /// As it was written, without keys and passwords: for dumps, and not to be compared.
     pub document: serde_json::Value,
     /// What it says, or why it cannot be used: with the file, positions and paths.
     pub config: Result<ListenerConfig, String>,
@@ -93,7 +95,8 @@ pub fn read_listeners(text: &str, file: &str, clusters: &KnownClusters) -> Resul
     }
     let mut update = ListenerUpdate::default();
     if let Some(response) = root.message(&RESPONSE) {
-        update.version = secrets::clean(response.text("version_info").unwrap_or_default()).into_owned();
+        response.text("version_info").unwrap_or_default().clone_into(&mut update.written_version);
+        update.version = secrets::clean(&update.written_version).into_owned();
         if let Some(url) = response.text("type_url")
             && url.rsplit('/').next() != Some(LISTENER)
         {

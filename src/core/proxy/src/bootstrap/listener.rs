@@ -8,6 +8,7 @@ use mixer_config::Node;
 use super::access_log::{self, AccessLogConfig};
 use super::address;
 use super::chain::{self, ChainMatch, FilterChainConfig};
+use super::fingerprint::Fingerprint;
 use super::listener_filter::{self, ListenerFilter};
 use super::manager::{self, ManagerConfig};
 use super::mixer::{self, TcpMixerConfig};
@@ -98,7 +99,9 @@ pub struct ListenerConfig {
     pub chains: Vec<FilterChainConfig>,
     /// Serves connections that no other filter chain takes.
     pub default_chain: Option<FilterChainConfig>,
-    /// As it was written.
+    /// What was written of it, but for its filter chains.
+    pub written: Fingerprint,
+    /// As it was written, without keys and passwords: for dumps, and not to be compared.
     pub document: serde_json::Value,
 }
 
@@ -187,6 +190,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ListenerConfig> {
         udp,
         chains,
         default_chain,
+        written: Fingerprint::without(value.node, &["filter_chains", "default_filter_chain"]),
         document: super::json(value.node),
     })
 }
@@ -289,7 +293,8 @@ fn read_chain(value: &Value<'_>) -> Option<FilterChainConfig> {
             filter
         }
     };
-    Some(FilterChainConfig { name, matching: matching?, tls: tls?, handshake_timeout, filter })
+    let written = Fingerprint::of(value.node);
+    Some(FilterChainConfig { name, matching: matching?, tls: tls?, handshake_timeout, filter, written })
 }
 
 fn is_mixer(filter: &Value<'_>) -> bool {

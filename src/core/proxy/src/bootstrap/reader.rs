@@ -413,7 +413,7 @@ impl<'d> Fields<'d> {
 }
 
 /// Whether a key is this field, in snake_case or lowerCamelCase.
-fn is_named(key: &str, name: &str) -> bool {
+pub(super) fn is_named(key: &str, name: &str) -> bool {
     if key == name {
         return true;
     }

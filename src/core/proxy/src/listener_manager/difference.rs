@@ -1,8 +1,6 @@
 //! What an update of a listener changes.
 
-use serde_json::Value;
-
-use crate::bootstrap::ListenerConfig;
+use crate::bootstrap::{FilterChainConfig, Fingerprint, ListenerConfig};
 
 /// What an update changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,54 +17,79 @@ pub(super) enum Difference {
     Address,
 }
 
-/// Names of the fields of filter chains: as they are written in YAML, and in JSON.
-const CHAINS: [&str; 2] = ["filter_chains", "filterChains"];
-const DEFAULT: [&str; 2] = ["default_filter_chain", "defaultFilterChain"];
-
 /// What of a listener an update changes.
 pub(super) fn compare(before: &ListenerConfig, after: &ListenerConfig) -> Difference {
-    if before.document == after.document {
-        return Difference::None;
-    }
     if before.address != after.address || before.is_udp() != after.is_udp() {
         return Difference::Address;
     }
-    if !after.is_udp() && without_chains(&before.document) == without_chains(&after.document) {
+    if before.written != after.written {
+        return Difference::Fields;
+    }
+    if chains_written(before) != chains_written(after) {
         return Difference::Chains;
     }
-    Difference::Fields
+    Difference::None
 }
 
-fn without_chains(document: &Value) -> Value {
-    let mut document = document.clone();
-    if let Some(fields) = document.as_object_mut() {
-        fields.retain(|name, _| !CHAINS.contains(&name.as_str()) && !DEFAULT.contains(&name.as_str()));
-    }
-    document
-}
-
-/// The documents of the filter chains, the default one last.
-pub(super) fn chain_documents(document: &Value) -> Vec<&Value> {
-    let field = |names: [&str; 2]| names.into_iter().find_map(|name| document.get(name));
-    let chains = field(CHAINS).and_then(Value::as_array);
-    let default = field(DEFAULT).filter(|chain| !chain.is_null());
-    chains.into_iter().flatten().chain(default).collect()
+/// What was written of the filter chains, and of the default one.
+fn chains_written(config: &ListenerConfig) -> (Vec<Fingerprint>, Option<Fingerprint>) {
+    let written = |chain: &FilterChainConfig| chain.written;
+    (config.chains.iter().map(written).collect(), config.default_chain.as_ref().map(written))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use crate::bootstrap::{KnownClusters, read_listeners};
+
+    fn listener(fields: &str) -> ListenerConfig {
+        let text = format!(
+            "resources:\n- '@type': type.googleapis.com/envoy.config.listener.v3.Listener\n  name: l\n{fields}"
+        );
+        let mut update = read_listeners(&text, "lds.yaml", &KnownClusters::default()).unwrap();
+        update.listeners.remove(0).config.unwrap()
+    }
+
+    const ADDRESS: &str = "  address: {socket_address: {address: 127.0.0.1, port_value: 1}}\n";
+
+    /// A filter chain that refuses requests without this token.
+    fn chain(token: &str) -> String {
+        let manager = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+        let router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+        format!(
+            "{{filters: [{{name: h, typed_config: {{'@type': {manager}, stat_prefix: p, http_filters: [{{name: r, typed_config: {{'@type': {router}}}}}], route_config: {{virtual_hosts: [{{name: v, domains: ['*'], routes: [{{match: {{prefix: /, headers: [{{name: x-token, string_match: {{exact: {token}}}}}]}}, direct_response: {{status: 200}}}}]}}]}}}}}}]}}"
+        )
+    }
 
     #[test]
-    fn chains_are_found_however_they_are_written() {
-        let snake = json!({"name": "l", "filter_chains": [1, 2], "default_filter_chain": 3});
-        let camel = json!({"name": "l", "filterChains": [1, 2], "defaultFilterChain": 3});
-        for document in [&snake, &camel] {
-            assert_eq!(chain_documents(document), [&json!(1), &json!(2), &json!(3)]);
-            assert_eq!(without_chains(document), json!({"name": "l"}));
-        }
-        assert_eq!(chain_documents(&json!({"default_filter_chain": null})), Vec::<&Value>::new());
+    fn what_dumps_do_not_show_is_a_difference() {
+        // As long as keys, and beginning as they do.
+        let [one, other] = ["A", "B"].map(|letter| format!("MIIB{}", letter.repeat(70)));
+        let with = |token: &str, fields: &str| {
+            listener(&format!("{ADDRESS}  filter_chains: [{}]\n{fields}", chain(token)))
+        };
+        let (before, after) = (with(&one, ""), with(&other, ""));
+        assert_eq!(before.document, after.document, "neither is shown");
+        assert_eq!(compare(&before, &after), Difference::Chains);
+        assert_eq!(compare(&before, &with(&one, "")), Difference::None);
+        let default = |token: &str| listener(&format!("{ADDRESS}  default_filter_chain: {}\n", chain(token)));
+        assert_eq!(compare(&default(&one), &default(&other)), Difference::Chains);
+        assert_eq!(compare(&default(&one), &with(&one, "")), Difference::Chains);
+        let [one, other] = [&one, &other].map(|prefix| with("t", &format!("  stat_prefix: {prefix}\n")));
+        assert_eq!(compare(&one, &other), Difference::Fields);
+    }
+
+    #[test]
+    fn the_same_may_be_written_otherwise() {
+        let snake = listener(&format!("{ADDRESS}  filter_chains: [{}]\n", chain("t")));
+        let camel =
+            listener(&format!("  filterChains: [{}]\n  defaultFilterChain: null\n{ADDRESS}", chain("t")));
+        assert_eq!(compare(&snake, &camel), Difference::None);
+        let moved = listener(&format!(
+            "{}  filter_chains: [{}]\n",
+            ADDRESS.replace("value: 1", "value: 2"),
+            chain("t")
+        ));
+        assert_eq!(compare(&snake, &moved), Difference::Address);
     }
 }

@@ -4,15 +4,24 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::pair::{self, Directory, Pair};
 use super::proxy::{DEADLINE, ask_admin, wait_for};
+use super::secure::{self, Authority, Client, Issued};
 
 /// A listener that answers with a text.
 fn listener(name: &str, port: &str, text: &str, fields: &str) -> String {
+    listener_of(name, port, ("prefix: /", text), "", fields)
+}
+
+/// A listener with one route, and fields of its filter chain.
+fn listener_of(name: &str, port: &str, (matching, text): (&str, &str), chain: &str, fields: &str) -> String {
     let manager = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
     let router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
     format!(
-        "- '@type': type.googleapis.com/envoy.config.listener.v3.Listener\n  name: {name}\n  address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}\n  filter_chains: [{{filters: [{{name: h, typed_config: {{'@type': {manager}, stat_prefix: in, server_name: edge, http_filters: [{{name: r, typed_config: {{'@type': {router}}}}}], route_config: {{virtual_hosts: [{{name: v, domains: ['*'], routes: [{{match: {{prefix: /}}, direct_response: {{status: 200, body: {{inline_string: {text}}}}}}}]}}]}}}}}}]}}]\n{fields}"
+        "- '@type': type.googleapis.com/envoy.config.listener.v3.Listener\n  name: {name}\n  address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}\n  filter_chains: [{{filters: [{{name: h, typed_config: {{'@type': {manager}, stat_prefix: in, server_name: edge, http_filters: [{{name: r, typed_config: {{'@type': {router}}}}}], route_config: {{virtual_hosts: [{{name: v, domains: ['*'], routes: [{{match: {{{matching}}}, direct_response: {{status: 200, body: {{inline_string: {text}}}}}}}]}}]}}}}}}]{chain}}}]\n{fields}"
     )
 }
 
@@ -190,4 +199,66 @@ fn listeners_of_a_file_are_those_of_envoy() {
         pair.ports("$TCP").iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()).then_some(())
     });
     same_stats(&pair, "removed");
+}
+
+/// The fields of a filter chain that serves clients with a certificate of this root.
+fn guarded_by(root: &str, server: &Issued) -> String {
+    let [root, chain, key] = [root, &server.chain, &server.key].map(|text| STANDARD.encode(text));
+    let tls = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext";
+    format!(
+        ", transport_socket: {{name: tls, typed_config: {{'@type': {tls}, require_client_certificate: true, common_tls_context: {{tls_certificates: [{{certificate_chain: {{inline_bytes: {chain}}}, private_key: {{inline_bytes: {key}}}}}], validation_context: {{trusted_ca: {{inline_bytes: {root}}}}}}}}}}}"
+    )
+}
+
+#[test]
+fn what_dumps_do_not_show_is_updated_as_well() {
+    mixer_net::tls::install_crypto_provider();
+    let pair = Pair::start_alone(Directory::new(), include_str!("lds.yaml"), 1);
+    let (old, new) = (Authority::new(), Authority::new());
+    let [server, renewed] = [(), ()].map(|()| old.issue(&["a.test"]));
+    // As long as keys, and beginning as they do.
+    let [token, other] = ["A", "B"].map(|letter| format!("MIIB{}", letter.repeat(70)));
+    let clients = [&old, &new].map(|authority| Client {
+        certificate: Some(authority.issue(&["c.test"])),
+        server_name: "a.test",
+        ..Client::default()
+    });
+    let ask = |port: u16, token: &str| {
+        let request = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Token: {token}\r\nConnection: close\r\n\r\n");
+        pair::ask(port, &[&request]).starts_with("HTTP/1.1 200 ")
+    };
+    let get = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let version = |letter: &str| format!("MIIB{}", letter.repeat(70));
+    let states = [
+        (&old, &server, &token, "1".to_owned()),
+        (&new, &server, &token, "2".to_owned()),
+        (&new, &renewed, &token, "3".to_owned()),
+        (&new, &renewed, &other, "4".to_owned()),
+        (&new, &renewed, &other, version("A")),
+        (&new, &renewed, &other, version("B")),
+    ];
+    for (index, (authority, server, taken, version)) in states.into_iter().enumerate() {
+        let matching = format!("prefix: /, headers: [{{name: x-token, string_match: {{exact: {taken}}}}}]");
+        let listeners = [
+            listener_of("tls", "$TLS", ("prefix: /", "one"), &guarded_by(&authority.root, server), ""),
+            listener_of("plain", "$HTTP", (&matching, "two"), "", ""),
+        ];
+        pair.publish(&file(&version, &listeners));
+        wait_for_stat(&pair, "listener_manager.lds.update_success", u64::try_from(index).unwrap() + 2);
+        let expected = (
+            [&old, &new].map(|known| std::ptr::eq(known, authority)),
+            Some(secure::der(server)),
+            [&token, &other].map(|known| known == taken),
+        );
+        wait_for(&format!("both serve as version {version} says"), || {
+            let is_expected = |(tls, plain)| {
+                let served = clients.each_ref().map(|client| client.ask(tls, get).contains("200 OK"));
+                let [old, new] = &clients;
+                let shown = [old, new].into_iter().find_map(|client| secure::certificate(client, tls));
+                (served, shown, [&token, &other].map(|token| ask(plain, token))) == expected
+            };
+            pair.ports("$TLS").into_iter().zip(pair.ports("$HTTP")).all(is_expected).then_some(())
+        });
+        same_stats(&pair, &version);
+    }
 }
