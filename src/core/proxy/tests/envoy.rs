@@ -43,6 +43,8 @@ mod services;
 mod shadow;
 #[path = "envoy/udp.rs"]
 mod udp;
+#[path = "envoy/upgrades.rs"]
+mod upgrades;
 
 use cases::{CASES, Case, claimed};
 use pair::{Directory, Pair};

@@ -265,23 +265,18 @@ impl<'m> Connection<'m> {
             return self.refuse_request(transaction, 404, "absolute_path_rejected", "", None).await;
         }
         // An upgrade that is not configured is refused, but for that to HTTP/2, which is optional.
-        let is_h2c = self.request.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"h2c"));
-        let upgrades = self.request.get("upgrade").is_some()
-            && self.request.has_element("connection", b"upgrade")
-            && !is_h2c;
-        if upgrades {
-            // Of the other names, those are removed; the next proxy is to remove nothing because this client says so.
-            let mut names = self.request.elements("connection");
-            let upgrade =
-                names.find(|name| name.eq_ignore_ascii_case(b"upgrade")).unwrap_or_default().to_vec();
-            let protocol = self.request.get("upgrade").unwrap_or_default().to_vec();
-            transaction.upgrade = Some((upgrade, protocol));
+        let is_upgrade = |name: &&[u8]| name.eq_ignore_ascii_case(b"upgrade");
+        let upgrade = self.request.elements("connection").find(is_upgrade).map(<[u8]>::to_vec);
+        // Several fields are one, as with Envoy: none of them alone is the protocol.
+        if let Some((upgrade, protocol)) = upgrade.zip(self.request.joined("upgrade")) {
+            if protocol.eq_ignore_ascii_case(b"h2c") {
+                self.request.remove(b"http2-settings");
+            } else {
+                transaction.upgrade = Some((upgrade, protocol));
+            }
         }
         // What follows CONNECT is not HTTP.
         transaction.closes |= self.request.method() == b"CONNECT";
-        if is_h2c {
-            self.request.remove(b"http2-settings");
-        }
         let continues =
             self.request.get("expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
         self.continue_and_route(transaction, framing, continues).await;

@@ -127,10 +127,23 @@ fn remove_named_by_connection(head: &mut Head) {
     if names_others {
         let named: Vec<Vec<u8>> = head.elements("connection").map(<[u8]>::to_ascii_lowercase).collect();
         for token in named {
-            // Framing and the host are not a matter of a connection, whatever it says; `te` is treated by itself.
-            if !matches!(token.as_slice(), b"" | b"content-length" | b"host" | b"te") {
+            // Framing and the host are not a matter of a connection, whatever it says; `te`, `connection` and `upgrade` are treated by themselves.
+            if !matches!(
+                token.as_slice(),
+                b"" | b"content-length" | b"host" | b"te" | b"connection" | b"upgrade"
+            ) {
                 head.remove(&token);
             }
+        }
+    }
+}
+
+/// Leaves of `te` that trailers are taken.
+pub(super) fn settle_te(head: &mut Head) {
+    match head.has_element("te", b"trailers") {
+        true => head.set("te", b"trailers"),
+        false => {
+            head.remove(b"te");
         }
     }
 }
@@ -146,21 +159,34 @@ fn own_scheme(info: &ConnectionInfo) -> &'static [u8] {
     if info.tls.is_some() { b"https" } else { b"http" }
 }
 
-/// Prepares a request before a route is chosen.
-pub(super) fn prepare_request(head: &mut Head, manager: &HttpManager, info: &ConnectionInfo) {
+/// Prepares a request before a route is chosen. `protocol`: the one to which it asks to change; routes and filters see that it does, as with Envoy.
+pub(super) fn prepare_request(
+    head: &mut Head,
+    manager: &HttpManager,
+    info: &ConnectionInfo,
+    protocol: Option<&[u8]>,
+) {
     let remote = info.remote.ip();
+    // All of it, though what it names besides is removed.
+    let connection = protocol.and_then(|_| head.joined("connection"));
     remove_named_by_connection(head);
     // As Envoy 1.40, to which no address is internal unless the configuration says so.
     let is_edge = manager.use_remote_address;
-    let takes_trailers = head.has_element("te", b"trailers");
+    if protocol.is_none() {
+        settle_te(head);
+    }
     head.remove_where(|name, _| match name {
         // What the last one says of clients of another proxy is not known to be true.
         b"host" | b"expect" | b"x-forwarded-client-cert" => true,
-        b"te" => !takes_trailers,
+        b"connection" | b"upgrade" => protocol.is_none(),
         name => is_hop_by_hop(name) || is_internal_header(name) || (is_edge && is_edge_header(name)),
     });
-    if takes_trailers {
-        head.set("te", b"trailers");
+    if let (Some(connection), Some(protocol)) = (connection, protocol) {
+        head.set("connection", &connection);
+        head.set("upgrade", protocol);
+        if let Some(te) = head.joined("te") {
+            head.set("te", &te);
+        }
     }
     head.join_repeated(joined_name);
     if manager.use_remote_address {

@@ -106,8 +106,10 @@ impl Connection<'_> {
             complete: (remaining.is_done() && transaction.upgrade.is_none()).then(Instant::now),
         };
         if let Some((connection, protocol)) = &transaction.upgrade {
+            // The next proxy is to do nothing else because this client says so.
             self.request.set("connection", connection);
             self.request.set("upgrade", protocol);
+            edits::settle_te(&mut self.request);
         }
         let deadline = forward.timeout.map(|limit| transaction.began + limit);
         let mut request =

@@ -42,7 +42,8 @@ impl<'m> Connection<'m> {
         if !self.manager.logs.is_empty() || !self.manager.log_streams.is_empty() {
             transaction.client = hash::told_client(&self.request, self.manager.use_remote_address);
         }
-        edits::prepare_request(&mut self.request, self.manager, &self.info);
+        let protocol = transaction.upgrade.as_ref().map(|(_, protocol)| protocol.as_slice());
+        edits::prepare_request(&mut self.request, self.manager, &self.info, protocol);
         self.route(transaction, framing).await;
     }
 

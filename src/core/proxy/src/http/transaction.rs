@@ -33,7 +33,7 @@ pub(super) struct Transaction<'m> {
     pub(super) has_head: bool,
     /// The name of the route.
     pub(super) route: &'m str,
-    /// The headers `connection` and `upgrade` of a request to change the protocol.
+    /// The headers `connection` and `upgrade` of a request to change the protocol, as its host gets them.
     pub(super) upgrade: Option<(Vec<u8>, Vec<u8>)>,
     /// The client, if a proxy before says that it is another one than that of the connection; for access logs.
     pub(super) client: Option<IpAddr>,

@@ -115,7 +115,7 @@ pub(crate) fn bootstrap_of(listeners: &str, clusters: &[(&str, String)]) -> Stri
 }
 
 /// A request as a server is told of it, without what differs from one to the next.
-fn shown(mut check: CheckRequest) -> String {
+pub(crate) fn shown(mut check: CheckRequest) -> String {
     let attributes = check.attributes.as_mut().unwrap();
     for peer in [&mut attributes.source, &mut attributes.destination].into_iter().flatten() {
         if let Some(Address { address: Some(address::Address::SocketAddress(socket)) }) = &mut peer.address {

@@ -56,7 +56,9 @@ pub(crate) fn upgrading() -> u16 {
         let Ok(head) = read_until(&mut stream, &mut buffer, b"\r\n\r\n") else { return };
         let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
         if head.contains("/refused") || !head.contains("\r\nupgrade:") {
-            let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\nX-Up: 1\r\nContent-Length: 2\r\n\r\nno");
+            let _ = stream.write_all(
+                b"HTTP/1.1 403 Forbidden\r\nConnection: close\r\nX-Up: 1\r\nContent-Length: 2\r\n\r\nno",
+            );
             let _ = stream.read(&mut [0; 64]);
             return;
         }

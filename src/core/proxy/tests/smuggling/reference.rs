@@ -343,9 +343,11 @@ fn is_end_to_end(name: &[u8]) -> bool {
 /// No upgrade is configured: the proxy answers one itself, but for that to HTTP/2, which is optional.
 fn refuse_upgrade(connection: &[Vec<u8>], upgrade: &[Vec<u8>]) -> Read<()> {
     let is_upgrade = connection.iter().any(|token| token == b"upgrade");
-    match upgrade.first() {
-        Some(to) if is_upgrade && !to.eq_ignore_ascii_case(b"h2c") => Err(Stop::Bad("upgrade")),
-        _ => Ok(()),
+    // Several fields are one.
+    let protocol = upgrade.join(&b","[..]);
+    match is_upgrade && !upgrade.is_empty() && !protocol.eq_ignore_ascii_case(b"h2c") {
+        true => Err(Stop::Bad("upgrade")),
+        false => Ok(()),
     }
 }
 
