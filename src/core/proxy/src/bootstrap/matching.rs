@@ -144,18 +144,24 @@ pub(super) fn read_header(value: &Value<'_>) -> Option<HeaderMatch> {
         "suffix_match",
         "contains_match",
     ];
-    let owned = |value: &Value<'_>| value.text().map(str::to_owned);
+    let text = |value: &Value<'_>, field: &str| value.nonempty("HeaderMatcher", field).map(str::to_owned);
     let plain = |test| HeaderTest::Text(test, false);
     let test = match matcher.one_of(&tests) {
         None => Some(HeaderTest::Present(true)),
         Some(("string_match", value)) => read_text(&value),
         Some(("range_match", value)) => value.message(&RANGE).and_then(read_range),
         Some(("present_match", value)) => value.boolean().map(HeaderTest::Present),
-        Some(("exact_match", value)) => owned(&value).map(TextTest::Exact).map(plain),
+        // As Envoy: every text is taken for an empty one.
+        Some(("exact_match", value)) => value.text().map(|text| {
+            plain(match text {
+                "" => TextTest::Prefix(String::new()),
+                text => TextTest::Exact(text.to_owned()),
+            })
+        }),
         Some(("safe_regex_match", value)) => read_regex(&value).map(TextTest::Regex).map(plain),
-        Some(("prefix_match", value)) => owned(&value).map(TextTest::Prefix).map(plain),
-        Some(("suffix_match", value)) => owned(&value).map(TextTest::Suffix).map(plain),
-        Some((_, value)) => owned(&value).map(TextTest::Contains).map(plain),
+        Some(("prefix_match", value)) => text(&value, "PrefixMatch").map(TextTest::Prefix).map(plain),
+        Some(("suffix_match", value)) => text(&value, "SuffixMatch").map(TextTest::Suffix).map(plain),
+        Some((_, value)) => text(&value, "ContainsMatch").map(TextTest::Contains).map(plain),
     };
     let invert = matcher.boolean("invert_match");
     let missing_is_empty = matcher.boolean("treat_missing_header_as_empty");
@@ -194,15 +200,19 @@ pub(super) fn read_text(value: &Value<'_>) -> Option<HeaderTest> {
             }
             read_regex(&regex).map(TextTest::Regex)
         }
-        Some((name, value)) => value.text().map(|text| {
-            let text = if ignore_case { text.to_ascii_lowercase() } else { text.to_owned() };
-            match name {
-                "exact" => TextTest::Exact(text),
-                "prefix" => TextTest::Prefix(text),
-                "suffix" => TextTest::Suffix(text),
-                _ => TextTest::Contains(text),
-            }
-        }),
+        Some((name, value)) => {
+            let (test, field): (fn(String) -> TextTest, _) = match name {
+                "exact" => (TextTest::Exact, None),
+                "prefix" => (TextTest::Prefix, Some("Prefix")),
+                "suffix" => (TextTest::Suffix, Some("Suffix")),
+                _ => (TextTest::Contains, Some("Contains")),
+            };
+            let text = match field {
+                None => value.text(),
+                Some(field) => value.nonempty("StringMatcher", field),
+            };
+            text.map(|text| test(if ignore_case { text.to_ascii_lowercase() } else { text.to_owned() }))
+        }
         None => {
             if matcher.value.node.get("custom").is_none() {
                 matcher

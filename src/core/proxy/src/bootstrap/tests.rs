@@ -115,6 +115,30 @@ fn what_is_not_supported_is_refused_by_name_path_and_line() {
 }
 
 #[test]
+fn texts_of_matches_are_those_that_envoy_takes() {
+    for (test, field) in [
+        ("string_match: {exact: ''}", ""),
+        ("exact_match: ''", ""),
+        ("string_match: {prefix: ''}", "string_match.prefix"),
+        ("string_match: {suffix: ''}", "string_match.suffix"),
+        ("string_match: {contains: '', ignore_case: true}", "string_match.contains"),
+        ("prefix_match: ''", "prefix_match"),
+        ("suffix_match: ''", "suffix_match"),
+        ("contains_match: ''", "contains_match"),
+    ] {
+        let text = with_routes(&format!(
+            "              - {{match: {{prefix: /, headers: [{{name: a, {test}}}]}}, direct_response: {{status: 200}}}}"
+        ));
+        let problems = read(&text, "b.yaml").err().unwrap_or_default();
+        assert_eq!(problems.is_empty(), field.is_empty(), "{test}: {problems:?}");
+        for problem in problems {
+            assert!(problem.field.to_string().ends_with(field), "{problem:?}");
+            assert!(problem.message.contains("value length must be at least 1 characters"), "{problem:?}");
+        }
+    }
+}
+
+#[test]
 fn a_body_needs_a_status_that_has_one() {
     for (response, is_valid) in [
         ("{status: 204}", true),

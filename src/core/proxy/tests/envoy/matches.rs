@@ -10,7 +10,7 @@ const MANAGER: &str =
 const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
 
 /// Tests of a header.
-const TESTS: [&str; 22] = [
+const TESTS: [&str; 23] = [
     "string_match: {exact: '1'}",
     "string_match: {exact: '1,2'}",
     "string_match: {exact: '1, 2'}",
@@ -29,6 +29,7 @@ const TESTS: [&str; 22] = [
     "present_match: true",
     "present_match: false",
     "exact_match: '1'",
+    "exact_match: ''",
     "prefix_match: '1'",
     "suffix_match: '1'",
     "contains_match: '1'",
