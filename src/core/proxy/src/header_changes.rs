@@ -15,6 +15,11 @@ const PROTECTED: [&str; 8] = [
     "upgrade",
 ];
 
+/// Whether the name, in lower case, is that of a header that the proxy alone may say.
+pub(crate) fn is_protected(name: &str) -> bool {
+    PROTECTED.contains(&name)
+}
+
 /// How a header is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
@@ -62,7 +67,7 @@ impl Change {
     /// a value that cannot be sent is removed.
     pub(crate) fn apply(&self, head: &mut Head) -> bool {
         let (name, value) = (self.name.as_str(), self.value.as_slice());
-        let is_name = !name.is_empty() && name.bytes().all(is_token_byte) && !PROTECTED.contains(&name);
+        let is_name = !name.is_empty() && name.bytes().all(is_token_byte) && !is_protected(name);
         let is_value = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
         if !is_name {
             return false;

@@ -13,6 +13,8 @@ mod backend;
 mod cases;
 #[path = "support/http2.rs"]
 mod client;
+#[path = "envoy/edits.rs"]
+mod edits;
 #[path = "envoy/health.rs"]
 mod health;
 #[path = "support/http2_host.rs"]

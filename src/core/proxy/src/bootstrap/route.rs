@@ -14,6 +14,7 @@ use super::table::{
 };
 use super::{filter, matching, mirror, rate_limit};
 use crate::head::is_bodiless;
+use crate::header_changes::is_protected;
 
 static TABLE: Message = Message {
     name: "RouteConfiguration",
@@ -453,6 +454,11 @@ fn read_addition(value: &Value<'_>) -> Option<Addition> {
             name.invalid(":-prefixed or host headers may not be modified");
         } else if !is_token {
             name.invalid(format!("`{text}` is not the name of a header"));
+        } else if is_protected(text) {
+            // Two readers could find the end of the message in two places.
+            name.unsupported(&format!(
+                "adding `{text}`, which says where a message ends or is about one connection,"
+            ));
         }
     } else {
         header.required("HeaderValueValidationError.Key: value length must be at least 1 characters");

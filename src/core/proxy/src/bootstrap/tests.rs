@@ -115,6 +115,34 @@ fn what_is_not_supported_is_refused_by_name_path_and_line() {
 }
 
 #[test]
+fn what_frames_a_message_is_not_added() {
+    for field in ["request_headers_to_add", "response_headers_to_add"] {
+        for (name, is_valid) in [
+            ("Content-Length", false),
+            ("transfer-encoding", false),
+            ("Connection", false),
+            ("upgrade", false),
+            ("keep-alive", false),
+            ("trailer", false),
+            ("content-type", true),
+        ] {
+            let text = with_routes(&format!(
+                "              - {{match: {{prefix: /}}, direct_response: {{status: 200}}, {field}: [{{header: {{key: {name}, value: '1'}}}}]}}"
+            ));
+            let problems = read(&text, "b.yaml").err().unwrap_or_default();
+            assert_eq!(problems.is_empty(), is_valid, "{field} {name}: {problems:?}");
+            for problem in problems {
+                assert!(
+                    problem.field.to_string().ends_with(&format!("{field}[0].header.key")),
+                    "{problem:?}"
+                );
+                assert!(problem.message.contains(&name.to_ascii_lowercase()), "{problem:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn texts_of_matches_are_those_that_envoy_takes() {
     for (test, field) in [
         ("string_match: {exact: ''}", ""),

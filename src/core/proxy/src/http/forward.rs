@@ -11,7 +11,7 @@ use super::attempt::{Active, Connected};
 use super::connection::Connection;
 use super::exchange::{Deadlines, Downstream, Event, Exchange, RequestBody};
 use super::failure::Failure;
-use super::framing::Framing;
+use super::framing::{self, Framing};
 use super::routes::Forward;
 use super::transaction::Transaction;
 use super::upstream_request::UpstreamRequest;
@@ -88,13 +88,14 @@ impl Connection<'_> {
         if is_http2 && !http2::is_sendable(&self.request) {
             return self.refuse_request(transaction, 400, "no_target_of_http2", "", None).await;
         }
+        let remaining = self.client.body(framing);
+        let framing = framing::after_edits(framing, &self.request);
         match framing {
             _ if is_http2 => {}
             Framing::Chunked => self.request.set("transfer-encoding", b"chunked"),
             Framing::Empty if !has_no_body(self.request.method()) => self.request.set("content-length", b"0"),
             _ => {}
         }
-        let remaining = self.client.body(framing);
         let body = RequestBody {
             remaining,
             framing,
@@ -343,13 +344,13 @@ impl Connection<'_> {
             self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
         }
         edits::edit_response(&mut self.response, request.levels);
-        let outgoing = match framing {
+        let outgoing = match framing::after_edits(framing, &self.response) {
             Framing::UntilClose => Framing::Chunked,
             other => other,
         };
         // Nobody reads what is left of a body: the client is told to begin a new connection, as with Envoy.
         transaction.closes |= self.is_draining() || !request.body.remaining.is_done();
-        let needs_length = framing == Framing::Empty
+        let needs_length = outgoing == Framing::Empty
             && !self.client.is_http2()
             && !to_head
             && !matches!(status, 100..=199 | 204 | 304)

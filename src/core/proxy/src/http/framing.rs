@@ -53,6 +53,17 @@ pub(crate) fn of_request(head: &Head) -> Result<Framing, HeadError> {
     declared(head)
 }
 
+/// How a body is sent on whose head may have lost its length by edits of the configuration: its end is told by chunks then, as with Envoy.
+pub(crate) fn after_edits(framing: Framing, head: &Head) -> Framing {
+    match framing {
+        Framing::Length(length) if head.get("content-length").is_none() => match length {
+            0 => Framing::Empty,
+            _ => Framing::Chunked,
+        },
+        framing => framing,
+    }
+}
+
 /// The framing of a response to a request, which may be a HEAD request.
 ///
 /// Errors: as of requests; a body where there is none by definition, which other readers may take for the next response; a transfer coding

@@ -6,7 +6,7 @@ use std::task::Poll;
 use tokio::time::Instant;
 
 use super::connection::Connection;
-use super::framing::{Framing, Remaining};
+use super::framing::{self, Framing, Remaining};
 use super::transaction::Transaction;
 use super::{date, reply};
 use crate::head::is_bodiless;
@@ -73,7 +73,8 @@ impl Connection<'_> {
         // As Envoy: also if the body has arrived as a whole.
         transaction.closes |= !Remaining::of(framing).is_done();
         let has_body = !body.is_empty() && self.request.method() != b"HEAD";
-        let framing = Framing::Length(if has_body { u64::try_from(body.len()).unwrap_or(0) } else { 0 });
+        let length = Framing::Length(u64::try_from(body.len()).unwrap_or(0));
+        let framing = if has_body { framing::after_edits(length, &self.response) } else { Framing::Empty };
         self.write_head(transaction, framing);
         if has_body {
             self.client.write_data(framing, body.as_bytes());
