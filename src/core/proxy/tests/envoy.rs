@@ -116,6 +116,29 @@ fn responses_logs_and_statistics_are_those_of_envoy() {
 }
 
 #[test]
+fn who_leaves_before_a_response_is_logged_without_that_of_another_request() {
+    use std::io::{Read as _, Write as _};
+    let pair = Pair::start();
+    for port in pair.ports("$HTTP") {
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        stream.set_read_timeout(Some(proxy::DEADLINE)).unwrap();
+        let requests = ["/ok/first", "/slow"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        stream.write_all(requests.concat().as_bytes()).unwrap();
+        let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+        // The host shows the request in its answer.
+        while !String::from_utf8_lossy(&bytes).contains("GET /ok/first") {
+            let count = stream.read(&mut piece).unwrap();
+            assert!(count > 0, "an answer");
+            bytes.extend_from_slice(&piece[..count]);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let [ours, envoys] = pair.logs("GET /slow");
+    assert_eq!(ours, envoys);
+    assert!(ours.contains("GET /slow HTTP/1.1 0 DC "), "{ours}");
+}
+
+#[test]
 fn bytes_go_both_ways_and_each_way_ends_by_itself() {
     let pair = Pair::start();
     for side in pair.tcp_ports() {

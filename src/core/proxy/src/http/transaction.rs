@@ -118,7 +118,8 @@ impl<'m> Connection<'m> {
             duration: transaction.began.elapsed(),
             protocol: self.client.protocol(),
             request: transaction.has_head.then_some(&self.request),
-            response: Some(&self.response),
+            // Without a status it is that of another request, or of an attempt that was given up.
+            response: (transaction.status > 0).then_some(&self.response),
             status: transaction.status,
             details: transaction.shown_details(),
             flags: transaction.flags,
