@@ -52,13 +52,15 @@ fn what_would_be_another_request_is_refused() {
         let all: Vec<_> = POST.iter().chain(fields).copied().collect();
         assert_refused(&scene, name, &all, &[b"abc"]);
     }
-    let instead: [(&str, usize, &[u8]); 12] = [
+    let instead: [(&str, usize, &[u8]); 14] = [
         ("an empty scheme", 1, b""),
         ("a scheme that begins with a digit", 1, b"1x"),
         ("a blank in the path", 3, b"/a HTTP/1.1\r\nhost: evil"),
         ("CR LF in the path", 3, b"/a\r\nx: y"),
         ("no path", 3, b""),
         ("a path without a slash", 3, b"evil"),
+        ("a query without a path", 3, b"?x=1"),
+        ("an empty authority", 2, b""),
         ("a blank in the method", 0, b"GET /evil HTTP/1.1\r\n"),
         ("LF in the method", 0, b"GET\n"),
         ("user information", 2, b"user@evil"),
@@ -70,6 +72,21 @@ fn what_would_be_another_request_is_refused() {
         let mut all = POST;
         all[place].1 = value;
         assert_refused(&scene, name, &all, &[b"abc"]);
+    }
+    // The decoder tells no scheme without an authority, whatever it is.
+    let without: [(&str, Fields); 3] = [
+        (
+            "a host without an authority",
+            &[(b":method", b"POST"), (b":scheme", b"https"), (b":path", b"/a"), (b"host", b"h")],
+        ),
+        (
+            "an authority without a path",
+            &[(b":method", b"POST"), (b":scheme", b"http"), (b":authority", b"h")],
+        ),
+        ("neither", &[(b":method", b"POST"), (b":scheme", b"http"), (b"host", b"h")]),
+    ];
+    for (name, fields) in without {
+        assert_refused(&scene, name, fields, &[b"abc"]);
     }
     // The length says where the next request begins.
     for (name, length, parts) in [

@@ -27,7 +27,7 @@ fn is_scheme(text: &[u8]) -> bool {
 /// Reads the head of a request into `head`. `is_end`: the request has no body. Names, values and what concerns a connection were checked by
 /// the decoder. Returns the framing of the body, were it forwarded.
 ///
-/// Errors: too many fields; a scheme that is none; several hosts or one that is no host; a content length that is no number.
+/// Errors: too many fields; a scheme that is none; several hosts or one that is no host; no path; a content length that is no number.
 pub(super) fn request(
     parts: &request::Parts,
     is_end: bool,
@@ -52,11 +52,15 @@ pub(super) fn request(
     {
         return Err(HeadError::Malformed);
     }
-    let authority = authority.or(host).unwrap_or_default();
+    // Without `:authority` there is no host: the decoder drops the scheme then, by which routes and policies may decide.
+    let authority = authority.unwrap_or_default();
     if !authority.is_empty() && !is_authority(authority) {
         return Err(HeadError::Malformed);
     }
     let path = target.path_and_query().map_or("", |path| path.as_str());
+    if !path.starts_with('/') && path != "*" && parts.method != Method::CONNECT {
+        return Err(HeadError::Malformed);
+    }
     head.start_request(
         parts.method.as_str().as_bytes(),
         path.as_bytes(),
