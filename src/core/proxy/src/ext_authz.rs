@@ -62,7 +62,7 @@ impl Authorizer {
     }
 
     /// What the server is told.
-    pub(crate) fn request(&self, facts: &Facts<'_>, route: Option<&ExtAuthzRoute>) -> CheckRequest {
+    pub(crate) fn request(&self, facts: Facts<'_>, route: Option<&ExtAuthzRoute>) -> CheckRequest {
         let extensions = route.map(|route| route.context_extensions.clone()).unwrap_or_default();
         check_request(facts, extensions, self.config.include_tls_session)
     }
@@ -71,7 +71,7 @@ impl Authorizer {
     pub(crate) async fn check(&self, channels: &Channels, request: CheckRequest) -> Decision {
         let (path, authority) = (CHECK, self.config.service.authority.as_str());
         let method = Method { path, authority, timeout: self.config.timeout, header: None };
-        let answer = channels.call(self.cluster, &method, &request).await;
+        let answer = channels.call(self.cluster, &method, request).await;
         let answer = answer.map_err(|status| status.to_string()).and_then(|answer| {
             CheckResponse::decode(answer).map_err(|error| format!("the answer is no CheckResponse: {error}"))
         });

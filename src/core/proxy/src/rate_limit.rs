@@ -90,7 +90,7 @@ impl Limiter {
         let request = RateLimitRequest { domain: domain.clone(), descriptors, hits_addend: 0 };
         let (path, authority) = (SHOULD_RATE_LIMIT, self.config.service.authority.as_str());
         let method = Method { path, authority, timeout: self.config.timeout, header: None };
-        let answer = channels.call(self.cluster, &method, &request).await;
+        let answer = channels.call(self.cluster, &method, request).await;
         let answer = answer.map_err(|status| status.to_string()).and_then(|answer| {
             let answer = RateLimitResponse::decode(answer)
                 .map_err(|error| format!("the answer is no RateLimitResponse: {error}"))?;

@@ -40,9 +40,9 @@ pub(crate) struct Body {
     pub(crate) as_bytes: bool,
 }
 
-/// What the server is told.
+/// What the server is told. The body is moved into it: it may be long.
 pub(crate) fn check_request(
-    facts: &Facts<'_>,
+    facts: Facts<'_>,
     context_extensions: BTreeMap<String, String>,
     with_tls_session: bool,
 ) -> CheckRequest {
@@ -65,8 +65,8 @@ pub(crate) fn check_request(
     CheckRequest { attributes: Some(attributes) }
 }
 
-fn http(facts: &Facts<'_>) -> HttpRequest {
-    let head = facts.head;
+fn http(facts: Facts<'_>) -> HttpRequest {
+    let Facts { head, protocol, body, .. } = facts;
     let pseudo = |name: &str| head.pseudo_or_field(name).map(text).unwrap_or_default();
     let mut request = HttpRequest {
         id: fastrand::u64(..).to_string(),
@@ -75,16 +75,16 @@ fn http(facts: &Facts<'_>) -> HttpRequest {
         path: pseudo(":path"),
         host: pseudo(":authority"),
         scheme: pseudo(":scheme"),
-        size: facts.body.as_ref().map_or(0, |body| i64::try_from(body.received).unwrap_or(i64::MAX)),
-        protocol: facts.protocol.to_owned(),
+        size: body.as_ref().map_or(0, |body| i64::try_from(body.received).unwrap_or(i64::MAX)),
+        protocol: protocol.to_owned(),
         ..HttpRequest::default()
     };
-    if let Some(body) = &facts.body {
+    if let Some(body) = body {
         request.headers.insert(PARTIAL.to_owned(), body.is_partial.to_string());
         if body.as_bytes {
-            request.raw_body = Bytes::copy_from_slice(&body.data);
+            request.raw_body = Bytes::from(body.data);
         } else {
-            request.body = text(&body.data);
+            request.body = String::from_utf8(body.data).unwrap_or_else(|error| text(error.as_bytes()));
         }
     }
     request

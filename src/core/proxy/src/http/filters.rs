@@ -223,7 +223,7 @@ impl<'m> Connection<'m> {
             protocol: self.client.protocol(),
             body,
         };
-        let request = filter.request(&facts, own);
+        let request = filter.request(facts, own);
         let worker = self.worker;
         let Some(decision) = self.while_there(Box::pin(filter.check(&worker.channels, request))).await else {
             return Step::Gone;
