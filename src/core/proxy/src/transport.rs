@@ -14,6 +14,10 @@ use mixer_net::stream::Stream;
 /// Bytes of a body that wait for the socket, of each stream.
 pub(crate) const SEND_BUFFER: usize = 32 << 10;
 
+/// Frames that are received before the other connections of the worker have their turn: `h2` reads on while there is anything, and takes 100 000
+/// of the smallest at once.
+const MAX_FRAMES: u32 = 1000;
+
 /// What happened on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
@@ -73,6 +77,8 @@ pub(crate) struct Transport {
     stream: Stream,
     input: BytesMut,
     frames: Frames,
+    /// Frames that were received since the last turn.
+    taken: u32,
     traffic: Rc<Traffic>,
 }
 
@@ -87,9 +93,9 @@ struct Frames {
 }
 
 impl Frames {
-    /// Returns how many frames of data among these bytes have none, and do not end their stream.
-    fn count_empty(&mut self, mut bytes: &[u8]) -> u32 {
-        let mut count = 0;
+    /// Returns how many frames begin among these bytes, and how many of data have none and do not end their stream.
+    fn count(&mut self, mut bytes: &[u8]) -> (u32, u32) {
+        let (mut all, mut empty) = (0, 0);
         while !bytes.is_empty() {
             let skipped = self.payload.min(bytes.len());
             self.payload -= skipped;
@@ -105,11 +111,12 @@ impl Frames {
                 let [a, b, c, kind, flags, ..] = self.header;
                 self.filled = 0;
                 self.payload = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
+                all += 1;
                 // DATA without END_STREAM.
-                count += u32::from(kind == 0 && self.payload == 0 && flags & 1 == 0);
+                empty += u32::from(kind == 0 && self.payload == 0 && flags & 1 == 0);
             }
         }
-        count
+        (all, empty)
     }
 }
 
@@ -117,7 +124,7 @@ impl Transport {
     /// A connection whose input begins with `input`, which was counted when it was read.
     pub(crate) fn new(stream: Stream, input: BytesMut) -> (Self, Rc<Traffic>) {
         let traffic = Rc::<Traffic>::default();
-        (Self { stream, input, frames: Frames::default(), traffic: Rc::clone(&traffic) }, traffic)
+        (Self { stream, input, frames: Frames::default(), taken: 0, traffic: Rc::clone(&traffic) }, traffic)
     }
 }
 
@@ -137,18 +144,26 @@ impl AsyncRead for Transport {
             }
             return Poll::Ready(Ok(()));
         }
+        if this.taken >= MAX_FRAMES {
+            this.taken = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if let Poll::Ready(result) = &read {
             let count = buffer.filled().len() - before;
             this.traffic.add(count, 0);
-            let empty = this.frames.count_empty(buffer.filled().get(before..).unwrap_or_default());
+            let (all, empty) = this.frames.count(buffer.filled().get(before..).unwrap_or_default());
+            this.taken += all;
             if empty > 0 {
                 this.traffic.empty.set(this.traffic.empty.get().saturating_add(empty));
             }
             if result.is_err() || count == 0 {
                 this.traffic.has_ended.set(true);
             }
+        } else {
+            this.taken = 0;
         }
         read
     }
@@ -188,6 +203,43 @@ impl AsyncWrite for Transport {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn others_have_their_turn_however_many_frames_are_there() {
+        use std::future::poll_fn;
+        use tokio::io::AsyncWriteExt as _;
+        use tokio::net::{TcpListener, TcpStream};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut transport, _) =
+            Transport::new(Stream::Tcp(listener.accept().await.unwrap().0), BytesMut::new());
+        // PRIORITY without a payload: nine bytes each.
+        let (count, frame) = (6_000, [0, 0, 0, 2, 0, 0, 0, 0, 1]);
+        let sending = tokio::spawn(async move {
+            client.write_all(&frame.repeat(count)).await.unwrap();
+            client
+        });
+        // As much as h2 reads at once.
+        let (mut piece, mut received, mut most, mut turn) = ([0; 8 << 10], 0, 0, 0);
+        while received < count * frame.len() {
+            let read = poll_fn(|cx| {
+                let mut buffer = ReadBuf::new(&mut piece);
+                match Pin::new(&mut transport).poll_read(cx, &mut buffer) {
+                    Poll::Ready(result) => Poll::Ready(result.map(|()| buffer.filled().len()).unwrap()),
+                    Poll::Pending => {
+                        turn = 0;
+                        Poll::Pending
+                    }
+                }
+            });
+            let count = read.await;
+            received += count;
+            turn += count / frame.len();
+            most = most.max(turn);
+        }
+        drop(sending.await.unwrap());
+        assert!(most <= 1_000 + piece.len() / frame.len(), "{most}");
+    }
+
     #[test]
     fn empty_frames_of_data_are_counted_however_they_arrive() {
         let frame = |kind: u8, flags: u8, payload: &[u8]| {
@@ -208,8 +260,10 @@ mod tests {
         .concat();
         for size in 1..bytes.len() + 1 {
             let mut frames = Frames::default();
-            let count: u32 = bytes.chunks(size).map(|part| frames.count_empty(part)).sum();
-            assert_eq!((count, frames.filled, frames.payload), (2, 0, 0), "{size}");
+            let counts = bytes.chunks(size).map(|part| frames.count(part));
+            let count =
+                counts.fold((0, 0), |(all, empty), (more, more_empty)| (all + more, empty + more_empty));
+            assert_eq!((count, frames.filled, frames.payload), ((7, 2), 0, 0), "{size}");
         }
     }
 }
