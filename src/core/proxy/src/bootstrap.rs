@@ -179,6 +179,7 @@ pub fn read(text: &str, file: &str) -> Result<(Bootstrap, Diagnostics), Diagnost
     for note in &parsed.notes {
         report_note(&document, note);
     }
+    document.report_keys(&parsed.root);
     let bootstrap = match &parsed.root.kind {
         NodeKind::Null => Some(Bootstrap::default()),
         NodeKind::Mapping(_) => read_root(&Value::root(&document, &parsed.root)),

@@ -89,6 +89,7 @@ pub fn read_listeners(text: &str, file: &str, clusters: &KnownClusters) -> Resul
     })?;
     let document = Document::new(text);
     parsed.notes.iter().for_each(|note| report_note(&document, note));
+    document.report_keys(&parsed.root);
     let root = Value::root(&document, &parsed.root);
     if !matches!(parsed.root.kind, NodeKind::Mapping(_)) {
         return Err(format!("{file}: expected `version_info` and `resources`"));

@@ -56,6 +56,30 @@ impl<'d> Document<'d> {
         self.problems.borrow_mut().push(secrets::cleaned(problem));
     }
 
+    /// Reports keys that YAML 1.1 reads as something else than is written, such as `no` and `0x10`: Envoy takes them as they are written.
+    pub(super) fn report_keys(&self, node: &Node) {
+        match &node.kind {
+            NodeKind::Sequence(items) => items.iter().for_each(|item| self.report_keys(item)),
+            NodeKind::Mapping(entries) => {
+                for entry in entries {
+                    let key = &*entry.key;
+                    let may_be_read = matches!(key, "true" | "false") || key.parse::<f64>().is_ok();
+                    let written = may_be_read.then(|| self.source(entry.key_span)).flatten();
+                    // Quotes, anchors and the like are not part of the key.
+                    let is_plain = |text: &&str| !text.starts_with(['\'', '"', '&', '*', '!', '?', '<']);
+                    if let Some(written) = written.filter(is_plain).filter(|written| *written != key) {
+                        let message = format!("key `{written}` reads as `{key}`");
+                        let mut problem = Diagnostic::error("proxy-invalid", FieldPath::root(), message);
+                        problem.span = Some(entry.key_span);
+                        self.report(problem.with_hint(format!("write \"{written}\" in quotes")));
+                    }
+                    self.report_keys(&entry.value);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The text of a scalar as it is written.
     fn source(&self, span: Span) -> Option<&'d str> {
         let line = self.text.lines().nth(usize::try_from(span.start.line).ok()?.checked_sub(1)?)?;

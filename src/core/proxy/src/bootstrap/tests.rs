@@ -143,6 +143,27 @@ fn what_frames_a_message_is_not_added() {
 }
 
 #[test]
+fn keys_are_what_is_written() {
+    let read_keys = |keys: &str| {
+        let text = format!("node: {{id: a, metadata: {{a: [{{{keys}}}]}}}}\nstats_config: {{}}\n");
+        read(&text, "b.yaml").err().map(|problems| problems[0].message.clone())
+    };
+    for keys in ["1: a, true: b, 1.5: c", "'no': a, \"0x10\": b", "1e: a", "a: no"] {
+        assert_eq!(read_keys(keys), None, "{keys}");
+    }
+    for (keys, message) in [
+        ("no: a", "key `no` reads as `false`"),
+        ("True: a", "key `True` reads as `true`"),
+        ("b: {on: a}", "key `on` reads as `true`"),
+        ("0x10: a", "key `0x10` reads as `16`"),
+        ("012: a", "key `012` reads as `10`"),
+        ("1_0: a", "key `1_0` reads as `10`"),
+    ] {
+        assert_eq!(read_keys(keys).as_deref(), Some(message), "{keys}");
+    }
+}
+
+#[test]
 fn texts_of_matches_are_those_that_envoy_takes() {
     for (test, field) in [
         ("string_match: {exact: ''}", ""),
