@@ -307,8 +307,8 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
     if is_untold && !settled(found.stamp) {
         return Ok(Look::Wait(Why::Changing, found.stamp));
     }
-    let opened = match before.watch.filter(|_| !before.first && !found.link) {
-        Some((watch, root)) => watch.open(root, &found.path),
+    let opened = match before.watch.filter(|_| !found.link) {
+        Some((watch, root)) => watch.open(root, &found.path, !before.first),
         None => regular_file::open(&found.path),
     };
     let (file, metadata) = match opened {

@@ -304,7 +304,7 @@ impl Scanner {
             cached: self.files.get(path),
             unsettled: self.unsettled.get(path),
             event,
-            may_be_open: self.openings.may_be_open(path),
+            may_be_open: self.may_be_open(path),
             watch: self.watch.as_ref().map(|watch| (watch, &*self.root)),
             distrust_empty: self.lost == WhenLost::Keep && !self.is_complete,
             keeps_last: self.lost == WhenLost::Keep,
@@ -496,7 +496,7 @@ impl Scanner {
             match look {
                 Look::Read(read) => drop(self.files.insert(path.clone(), read)),
                 Look::Wait(why, stamp) => {
-                    let event = event.map(|event| (event, self.openings.may_be_open(path)));
+                    let event = event.map(|event| (event, self.may_be_open(path)));
                     let next = Unsettled::next(waiting.as_ref(), why, Some(stamp), event, now);
                     self.unsettled.insert(path.clone(), next);
                     cached.map(|cached| self.files.insert(path.clone(), cached));

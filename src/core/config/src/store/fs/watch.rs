@@ -333,6 +333,8 @@ pub(super) struct Watch {
     fence: Option<Fence>,
     /// The canonical path of the root.
     real: Option<PathBuf>,
+    /// The files that are watched themselves.
+    files: Vec<PathBuf>,
     /// The name of directories that cannot be watched.
     #[cfg(test)]
     pub(super) unwatchable: Option<&'static str>,
@@ -418,6 +420,7 @@ impl Watch {
             interest,
             own,
             real: None,
+            files: Vec::new(),
             #[cfg(test)]
             unwatchable: None,
             #[cfg(test)]
@@ -457,16 +460,29 @@ impl Watch {
 
     /// This program is about to open a file below `root`.
     pub(super) fn opens(&self, root: &Path, path: &Path) {
-        if let Some(path) = self.real_path(root, path) {
-            *self.own.lock().entry(path).or_default() += 1;
-        }
+        let told = self.told_of(root, path);
+        let mut own = self.own.lock();
+        told.into_iter().for_each(|path| *own.entry(path).or_default() += 1);
     }
 
     /// It could not.
     pub(super) fn has_not_opened(&self, root: &Path, path: &Path) {
-        if let Some(path) = self.real_path(root, path) {
+        for path in self.told_of(root, path) {
             take_one(&self.own, &path);
         }
+    }
+
+    /// The paths of the events that tell of a file below `root` when it is opened: by its directory, and by itself, if it has other names.
+    fn told_of(&self, root: &Path, path: &Path) -> Vec<PathBuf> {
+        let Some(real) = self.real_path(root, path) else { return Vec::new() };
+        let watched = self.watched.lock();
+        let by_directory = real.parent().is_some_and(|directory| watched.contains_key(directory));
+        let files = self.files.iter().filter(|file| watched.contains_key(*file));
+        let files: Vec<&PathBuf> = files.collect();
+        drop(watched);
+        let known = if files.is_empty() { None } else { Some(identity(path)) };
+        let by_itself = known.and_then(|known| files.into_iter().find(|file| identity(file) == known));
+        by_directory.then_some(real).into_iter().chain(by_itself.cloned()).collect()
     }
 
     /// Stands between the openings of a file before and after this: the system tells of two in succession once.
@@ -474,19 +490,19 @@ impl Watch {
         drop(File::open(root));
     }
 
-    /// Opens a file so that who follows the openings of others does not count this one.
-    pub(super) fn open(&self, root: &Path, path: &Path) -> std::io::Result<(File, Metadata)> {
-        let directory = self.real_path(root, path).and_then(|path| path.parent().map(Path::to_owned));
-        if !directory.is_some_and(|directory| self.watched.lock().contains_key(&directory)) {
-            return regular_file::open(path);
+    /// Opens a file so that who follows the openings of others does not count this one. `divides`: it may have been opened by others just now.
+    pub(super) fn open(&self, root: &Path, path: &Path, divides: bool) -> std::io::Result<(File, Metadata)> {
+        if divides {
+            Self::divide(root);
         }
-        Self::divide(root);
         self.opens(root, path);
         let opened = regular_file::open(path);
         if opened.is_err() {
             self.has_not_opened(root, path);
         }
-        Self::divide(root);
+        if divides {
+            Self::divide(root);
+        }
         opened
     }
 
@@ -511,6 +527,7 @@ impl Watch {
         directories: &[PathBuf],
         files: Vec<PathBuf>,
     ) -> Aim {
+        self.files.clone_from(&files);
         let mut required: BTreeSet<PathBuf> = files.into_iter().collect();
         let mut interest = vec![root.to_owned()];
         let real = root.canonicalize().ok().filter(|r| r.is_dir());

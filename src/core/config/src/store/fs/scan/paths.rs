@@ -14,6 +14,7 @@ use super::super::{WhenLost, replaced};
 use super::{Kind, Scanner};
 use crate::store::{FileContents, StoreContents};
 use crate::{RawResource, ResourceKey};
+use mixer_base::file_stamp::FileStamp;
 
 /// Most files that are watched themselves, because they have other names.
 const MAX_WATCHED_FILES: usize = 1024;
@@ -290,9 +291,17 @@ impl Scanner {
     /// Adds to events of files with other names those of the names by which they are read.
     pub(super) fn add_other_names(&self, events: &mut BTreeMap<PathBuf, Option<LastEvent>>) {
         let identity = |path: &PathBuf| self.files.get(path).map(|file| file.stamp.identity());
-        let written = events.iter().filter(|(path, _)| self.shared.contains(*path));
-        let written: HashMap<(u64, u64), Option<LastEvent>> =
-            written.filter_map(|(path, event)| Some((identity(path)?, *event))).collect();
+        let mut written: HashMap<(u64, u64), Option<LastEvent>> = HashMap::new();
+        for (path, event) in events.iter().filter(|(path, _)| self.shared.contains(*path)) {
+            let Some(known) = identity(path) else { continue };
+            // What is told of a name that is that of another file by now may be about either.
+            let told = event.map(|event| if is_still(path, known) { event } else { LastEvent::Other });
+            let all = written.entry(known).or_default();
+            *all = match (*all, told) {
+                (None | Some(LastEvent::Other), told @ Some(_)) => told,
+                (all, _) => all,
+            };
+        }
         if written.is_empty() {
             return;
         }
@@ -300,10 +309,24 @@ impl Scanner {
         let is_missing =
             |path: &PathBuf| self.unsettled.get(path).is_some_and(|unsettled| unsettled.why == Why::Vanished);
         for path in self.shared.iter().filter(|path| !is_missing(path)) {
-            if let Some(event) = identity(path).and_then(|identity| written.get(&identity)) {
-                events.entry(path.clone()).or_insert(*event);
+            if let Some(told) = identity(path).and_then(|identity| written.get(&identity)) {
+                let event = events.entry(path.clone()).or_default();
+                *event = event.or(*told);
             }
         }
+    }
+
+    /// Whether a process may have a file open, by any of its names.
+    pub(super) fn may_be_open(&self, path: &Path) -> bool {
+        if self.openings.may_be_open(path) {
+            return true;
+        }
+        let identity = |path: &Path| self.files.get(path).map(|file| file.stamp.identity());
+        let Some(known) = identity(path).filter(|known| self.shared.contains(path) && is_still(path, *known))
+        else {
+            return false;
+        };
+        self.shared.iter().any(|other| self.openings.may_be_open(other) && identity(other) == Some(known))
     }
 
     /// The files with other names that are to be watched themselves, one path for each: a directory tells only of what happens by the names in it.
@@ -323,4 +346,9 @@ impl Scanner {
         };
         (self.faulty, self.shared) = (of(|file| file.contents.has_problems()), of(|file| file.is_shared));
     }
+}
+
+/// Whether a name is still that of a file, and not of another one by now.
+fn is_still(path: &Path, known: (u64, u64)) -> bool {
+    std::fs::metadata(path).is_ok_and(|now| FileStamp::of(&now).identity() == known)
 }

@@ -1,5 +1,6 @@
 //! Files with several names, and files that are not read because of theirs, in a tree that is followed by events.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use super::*;
@@ -13,11 +14,15 @@ struct Followed {
 impl Followed {
     /// With `tree` as its configuration, beside which there may be others.
     fn new(prepare: impl FnOnce(&Path)) -> Self {
+        Self::with(Scanner::new, prepare)
+    }
+
+    fn with(scanner: impl FnOnce(PathBuf, WhenLost) -> Scanner, prepare: impl FnOnce(&Path)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("tree")).unwrap();
         prepare(directory.path());
         let wake = Arc::new(Wake::default());
-        let mut scanner = Scanner::new(directory.path().join("tree"), WhenLost::Keep);
+        let mut scanner = scanner(directory.path().join("tree"), WhenLost::Keep);
         scanner.watch(&wake);
         let mut followed = Self { directory, scanner, wake };
         followed.follow(Scope::Everything);
@@ -75,6 +80,54 @@ fn a_file_is_read_whatever_the_name_by_which_it_is_written() {
     // Both names are read, and what they say is the same.
     tree.edit("tree/c.yaml", &resource("c", "new"), &["a=new", "b=new", "c=new", "z=old"]);
     tree.edit("tree/d.yaml", &resource("c", "newer"), &["a=new", "b=new", "c=newer", "z=old"]);
+}
+
+/// It is the end of its change, by whatever name it is told.
+#[test]
+fn without_leases_a_file_with_several_names_is_read_when_it_is_closed() {
+    for name in ["tree/a.yaml", "tree/b.yaml", "outside"] {
+        let scanner = |root, lost| Scanner::new(root, lost).without_leases();
+        let mut tree = Followed::with(scanner, |root| {
+            write(root, "tree/a.yaml", &resource("a", "old"));
+            fs::hard_link(root.join("tree/a.yaml"), root.join("tree/b.yaml")).unwrap();
+            fs::hard_link(root.join("tree/a.yaml"), root.join("outside")).unwrap();
+            write(root, "tree/z.yaml", &resource("z", "old"));
+        });
+        let mut writer = fs::File::create(tree.directory.path().join(name)).unwrap();
+        let text = resource("a", "new");
+        for part in [&text[..20], &text[20..]] {
+            let before = tree.scanner.contents().clone();
+            writer.write_all(part.as_bytes()).unwrap();
+            let limit = Instant::now() + Duration::from_secs(20);
+            while tree.scanner.contents().changing.len() < 2 {
+                assert_ne!(tree.wake.wait(Some(limit)), Woken::TimedOut, "{name}: no event arrives");
+                tree.follow(Scope::Noted);
+            }
+            assert_eq!(held(tree.scanner.contents()), held(&before), "{name}");
+        }
+        drop(writer);
+        let limit = Instant::now() + Duration::from_secs(20);
+        while !tree.scanner.contents().changing.is_empty() {
+            assert_ne!(tree.wake.wait(Some(limit)), Woken::TimedOut, "{name}: it is not read");
+            tree.follow(Scope::Noted);
+        }
+        assert_eq!(held(tree.scanner.contents()), ["a=new", "z=old"], "{name}");
+        // Another file takes the place of one name: nothing is told of the other one, which is open.
+        let writer = fs::OpenOptions::new().append(true).open(tree.directory.path().join("outside")).unwrap();
+        (&writer).write_all(b"#").unwrap();
+        while tree.scanner.contents().changing.len() < 2 {
+            assert_ne!(tree.wake.wait(Some(limit)), Woken::TimedOut, "{name}: no event arrives");
+            tree.follow(Scope::Noted);
+        }
+        write(tree.directory.path(), "tree/.next", &resource("a", "next"));
+        fs::rename(tree.directory.path().join("tree/.next"), tree.directory.path().join("tree/a.yaml"))
+            .unwrap();
+        while tree.scanner.contents().changing.len() > 1 {
+            assert_ne!(tree.wake.wait(Some(limit)), Woken::TimedOut, "{name}: no event arrives");
+            tree.follow(Scope::Noted);
+        }
+        assert!(tree.scanner.contents().changing[0].ends_with("b.yaml"), "{name}");
+    }
 }
 
 #[test]
