@@ -1,17 +1,18 @@
 //! File events for the store.
 
+mod fence;
+mod noted;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{File, Metadata};
-use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
+use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 
 use super::scan::Coverage;
 use super::wake::Wake;
@@ -21,116 +22,17 @@ use mixer_base::file_writer::is_local_path;
 use mixer_base::regular_file;
 use mixer_base::task::{External, panic_text};
 
+use fence::Fence;
+pub(super) use noted::{LastEvent, Noted};
+
 /// Maximum number of watched directories outside the tree, the targets of links.
 const MAX_OUTSIDE: usize = 64;
 
 /// Most links that are followed on the way of one to its file: as many as Linux follows.
 const MAX_STEPS: usize = 40;
 
-/// How long an event may take at most.
-const TELLING: Duration = Duration::from_secs(1);
-
 /// The code of a directory that cannot be watched.
 const UNWATCHED: &str = "store-unwatched";
-
-/// Maximum number of paths recorded between two scans.
-const MAX_NOTED: usize = 1024;
-
-/// The last event of a path, as far as it tells about writers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LastEvent {
-    /// Its writer closed it, or it was renamed into place.
-    Closed,
-    /// It was written to; its writer has not closed it since.
-    Written,
-    /// It was removed, or renamed away.
-    Gone,
-    /// Another event.
-    Other,
-}
-
-/// The events since the last scan.
-#[derive(Debug, Default)]
-pub(super) struct Noted {
-    /// The paths named by events.
-    pub(super) paths: BTreeMap<PathBuf, LastEvent>,
-    /// The whole tree may have changed.
-    pub(super) everything: bool,
-    /// The last event tells of a file that was renamed away, and not yet where it is.
-    pub(super) is_renaming: bool,
-    /// Events were lost or named no path: whether a writer closed its file may be unknown.
-    pub(super) lost: bool,
-    /// An operator says that no change is going on: what is gone or empty is meant.
-    pub(super) is_complete: bool,
-    /// The files that others have opened, perhaps to write, or closed after that.
-    pub(super) opened: BTreeMap<PathBuf, Opened>,
-    /// Whether there were more of those than are recorded.
-    pub(super) has_lost_opened: bool,
-}
-
-/// What events since the last scan tell of who has a file open.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Opened {
-    /// How often it was opened, less how often a writer closed it.
-    pub(super) openings: i64,
-    /// Whether it was opened.
-    pub(super) is_opened: bool,
-    /// Whether it is another file than before: this tells of the present one alone.
-    pub(super) is_another: bool,
-    /// The time of the last event.
-    pub(super) last: Instant,
-}
-
-impl Noted {
-    /// A file was opened.
-    pub(super) fn note_opened(&mut self, path: PathBuf) {
-        self.note_opening(path, |opened| (opened.openings, opened.is_opened) = (opened.openings + 1, true));
-    }
-
-    fn note_opening(&mut self, path: PathBuf, change: impl FnOnce(&mut Opened)) {
-        let last = Instant::now();
-        self.has_lost_opened |= self.opened.len() >= MAX_NOTED && !self.opened.contains_key(&path);
-        if !self.has_lost_opened {
-            let none = Opened { openings: 0, is_opened: false, is_another: false, last };
-            let opened = self.opened.entry(path).or_insert(none);
-            change(opened);
-            opened.last = last;
-        }
-    }
-
-    /// What an event tells of who has a file open.
-    fn note_holders(&mut self, path: &Path, kind: EventKind) {
-        let is_written_to_end = matches!(kind, EventKind::Access(AccessKind::Close(AccessMode::Write)));
-        let is_another = matches!(kind, EventKind::Modify(ModifyKind::Name(_)) | EventKind::Remove(_));
-        if !is_configuration(path) || !(is_written_to_end || is_another) {
-            return;
-        }
-        self.note_opening(path.to_owned(), |opened| match is_another {
-            true => (opened.openings, opened.is_another) = (0, true),
-            false => opened.openings -= 1,
-        });
-    }
-
-    pub(super) fn note(&mut self, event: notify::Result<notify::Event>) {
-        match event {
-            Ok(event) if !event.need_rescan() && !event.paths.is_empty() && self.paths.len() < MAX_NOTED => {
-                let last = last_event(event.kind);
-                self.is_renaming = event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::From));
-                let is_rename = event.kind == EventKind::Modify(ModifyKind::Name(RenameMode::Both));
-                for (place, path) in event.paths.into_iter().enumerate() {
-                    // The first path of a rename is the one that is gone.
-                    let last = if is_rename && place == 0 { LastEvent::Gone } else { last };
-                    self.note_holders(&path, event.kind);
-                    let known = self.paths.entry(path).or_insert(last);
-                    if last != LastEvent::Other {
-                        *known = last;
-                    }
-                }
-            }
-            _ => (self.everything, self.lost) = (true, true),
-        }
-    }
-}
 
 /// Records which watches an event says are gone: those of a path that was removed or renamed and of all below it, which the library ends, and
 /// any if events were lost.
@@ -174,16 +76,6 @@ fn take_one(counted: &Mutex<HashMap<PathBuf, usize>>, path: &Path) -> bool {
 /// Whether an event at a path is relevant for one of these.
 fn concerns(interest: &[PathBuf], path: &Path) -> bool {
     interest.iter().any(|of| path.starts_with(of) || of.starts_with(path))
-}
-
-fn last_event(kind: EventKind) -> LastEvent {
-    match kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write))
-        | EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)) => LastEvent::Closed,
-        EventKind::Modify(ModifyKind::Name(RenameMode::From)) | EventKind::Remove(_) => LastEvent::Gone,
-        EventKind::Modify(ModifyKind::Data(_)) => LastEvent::Written,
-        _ => LastEvent::Other,
-    }
 }
 
 /// What becomes of the thread of the library that reads the events.
@@ -271,51 +163,6 @@ fn steps(link: &Path) -> Vec<PathBuf> {
         }
     }
     steps
-}
-
-/// A file that this program alone opens. Once the thread of file events tells of that, it has told of all that happened before.
-struct Fence {
-    _file: OwnedFd,
-    path: PathBuf,
-    /// How often it was opened.
-    opened: u64,
-    told: Arc<(Mutex<u64>, Condvar)>,
-}
-
-impl Fence {
-    /// `None` where the system has no such files.
-    fn new() -> Option<Self> {
-        #[cfg(target_os = "linux")]
-        {
-            let file = rustix::fs::memfd_create("file-events", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
-            let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-            Some(Self { _file: file, path, opened: 0, told: Arc::default() })
-        }
-        #[cfg(not(target_os = "linux"))]
-        None
-    }
-
-    /// Waits until all is told that happened before; false if that takes longer than [`TELLING`].
-    fn pass(&mut self) -> bool {
-        let limit = Instant::now() + TELLING;
-        // Two openings in succession would be told once.
-        self.is_told(limit)
-            && File::open(&self.path).is_ok_and(|_| {
-                self.opened += 1;
-                self.is_told(limit)
-            })
-    }
-
-    fn is_told(&self, limit: Instant) -> bool {
-        let (told, changed) = &*self.told;
-        let mut told = told.lock();
-        while *told < self.opened {
-            if changed.wait_until(&mut told, limit).timed_out() {
-                return *told >= self.opened;
-            }
-        }
-        true
-    }
 }
 
 /// Watches the directories of a tree, its parent directory and the targets of its links, each by itself: the recursive watch of the library
