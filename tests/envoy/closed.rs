@@ -411,3 +411,29 @@ fn a_quota_whose_conditions_no_descriptor_fulfils_is_an_error() {
         assert_eq!(told(condition, entry, rest), [""; 0], "{condition}");
     }
 }
+
+/// Callers choose how much they send, and Envoy's failure mode may allow what is an error.
+#[test]
+fn a_request_that_is_too_large_is_refused_in_every_mode() {
+    let large = "x".repeat(100 << 10);
+    let many: Vec<String> = (0..6_000).map(|number| format!("x-{number}")).collect();
+    let many: Vec<(&str, &[u8])> = many.iter().map(|name| (name.as_str(), &b"v"[..])).collect();
+    for mode in ["delegate", "open", "closed"] {
+        let rule = QUOTA.replace("NAMESPACE", "istio-system");
+        let quotas = "quotas: [{domain: d, entries: {k: '*'}, quota: calls}]";
+        let bridge =
+            bridge(&format!("{{check: {{errorMode: {mode}}}, ratelimit: {{errorMode: {mode}, {quotas}}}}}"));
+        for (arguments, is_long) in [(&["--maxMessageSize=65536"][..], true), (&[], false)] {
+            let setting = Setting::on(&format!("{MANIFEST}{rule}{bridge}"), arguments);
+            let mut client = setting.client();
+            assert_eq!(Asked::of("POST", "/").body("little", true).code(&mut client), 0, "{mode}");
+            if is_long {
+                assert_eq!(Asked::of("POST", "/").body(&large, true).code(&mut client), INVALID, "{mode}");
+                assert!(!limit(&mut client, "d", ("k", &large)).expect("an answer"), "{mode}");
+            } else {
+                assert_eq!(Asked::of("GET", "/").headers(&many).code(&mut client), INVALID, "{mode}");
+            }
+            assert!(limit(&mut client, "d", ("k", "v")).expect("an answer"), "{mode}");
+        }
+    }
+}

@@ -57,12 +57,19 @@ pub struct GrpcError {
     pub code: Code,
     /// The status message.
     pub message: String,
+    /// Whether the call failed because of how much its caller sent: callers choose that, and so not what follows from it.
+    pub is_of_size: bool,
 }
 
 impl GrpcError {
     /// A status with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), is_of_size: false }
+    }
+
+    /// A status with this code and message for a message of which there is too much.
+    fn of_size(code: Code, message: impl Into<String>) -> Self {
+        Self { is_of_size: true, ..Self::new(code, message) }
     }
 
     /// INTERNAL for a call that panicked. The cause is in the log: it may contain what other callers sent.
@@ -75,7 +82,7 @@ impl GrpcError {
         match error {
             DecodeError::TooManyElements { .. }
             | DecodeError::TooManyFields { .. }
-            | DecodeError::LongValues { .. } => Self::new(Code::InvalidArgument, error.to_string()),
+            | DecodeError::LongValues { .. } => Self::of_size(Code::InvalidArgument, error.to_string()),
             _ => Self::internal(format_args!("grpc: error unmarshalling request: {error}")),
         }
     }

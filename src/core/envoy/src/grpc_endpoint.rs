@@ -102,7 +102,8 @@ impl GrpcEndpoint {
             }
             EnvoyMethod::ShouldRateLimit => {
                 let handle = |body, call| service.should_rate_limit(body, call);
-                self.limit.call(head, body, peer, handle).await
+                let otherwise = |error| service.over_limit_of(&error).ok_or(error);
+                self.limit.call_or(head, body, peer, handle, otherwise).await
             }
             EnvoyMethod::StreamAccessLogs => self.stream_logs(head, body, peer).await,
         }

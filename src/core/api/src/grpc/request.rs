@@ -189,7 +189,7 @@ fn compressed() -> GrpcError {
 
 fn too_large(length: usize, max_message: usize) -> GrpcError {
     let text = format!("grpc: received message larger than max ({length} vs. {max_message})");
-    GrpcError::new(Code::ResourceExhausted, text)
+    GrpcError::of_size(Code::ResourceExhausted, text)
 }
 
 fn check_prefix(framed: &[u8], max_message: usize) -> Result<(), GrpcError> {

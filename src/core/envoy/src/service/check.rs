@@ -57,8 +57,8 @@ impl EnvoyService {
         self.closed(error, |decision, config| self.check_response(decision, &CheckFacts::unknown(), config))
     }
 
-    /// Passes `respond` the decision about a check that ended with an error, if the settings close on errors. They are unknown while no
-    /// configuration serves, and a disabled service makes no decision.
+    /// Passes `respond` the decision about a check that ended with an error, if the settings close on errors, or callers choose the error by how
+    /// much they send. Settings are unknown while no configuration serves, and a disabled service makes no decision.
     pub(super) fn closed<T>(
         &self,
         error: &GrpcError,
@@ -67,9 +67,8 @@ impl EnvoyService {
         let published = self.shared.runtime().load();
         let config = config_of(published.routes.snapshot());
         let check = &config.settings.check;
-        let is_closed =
-            published.withheld.is_none() && check.enabled && check.error_mode == ErrorMode::Closed;
-        is_closed.then(|| {
+        let is_refused = error.is_of_size || check.error_mode == ErrorMode::Closed;
+        (published.withheld.is_none() && check.enabled && is_refused).then(|| {
             let mut decision = Decision::of_error(error);
             if is_overridden(&decision, config) {
                 decision.stripped = Some(self.snapshot_state(&published).stripped(&published));

@@ -115,7 +115,15 @@ impl Decision {
 
     /// The decision when the call failed before it had one.
     pub(super) fn of_error(error: &GrpcError) -> Self {
-        Self::failed_with(error.code, error.message.clone(), String::new(), Vec::new())
+        match error.is_of_size {
+            true => {
+                let public_message = "the request cannot be evaluated".to_owned();
+                let message = format!("mixer:the request cannot be evaluated: {}", error.message);
+                let failed = Self::failed_with(Code::InvalidArgument, message, public_message, Vec::new());
+                Self { failed: false, ..failed }
+            }
+            false => Self::failed_with(error.code, error.message.clone(), String::new(), Vec::new()),
+        }
     }
 
     fn failed_with(code: Code, message: String, public_message: String, rules: Vec<String>) -> Self {

@@ -9,6 +9,7 @@ use super::super::rate_limit::{self, Known, LimitCode, LimitInfo, LimitStatus};
 use super::decision::quota_status;
 use super::recording::RecordedExchange;
 use super::{EnvoyService, SHOULD_RATE_LIMIT, SnapshotState, require_enabled};
+use crate::config::settings::RateLimit;
 use crate::config::{ErrorMode, Search, Unmatched, config_of};
 use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
@@ -53,6 +54,22 @@ impl EnvoyService {
             self.limit_response(call, &body, &scope.arena).await
         })
         .await
+    }
+
+    /// A framed RateLimitResponse that says over the limit, for a call that failed because of how much its caller sent; `None` if the failure
+    /// mode of the proxy decides.
+    pub(crate) fn over_limit_of(&self, error: &GrpcError) -> Option<Bytes> {
+        let published = self.shared.runtime().load();
+        let config = config_of(published.routes.snapshot());
+        let settings = &config.settings.ratelimit;
+        let is_refused =
+            error.is_of_size && published.withheld.is_none() && settings.enabled && !settings.shadow;
+        is_refused.then(|| {
+            self.metrics.rate_limit(config, b"", "error_denied");
+            let mut status = LimitStatus::default();
+            status.exceed();
+            framed(&[status], settings)
+        })
     }
 
     async fn limit_response(
@@ -138,11 +155,7 @@ impl EnvoyService {
             (false, _) => "ok",
         };
         self.metrics.rate_limit(config, request.domain, result);
-        let mut out = Vec::with_capacity(128);
-        out.extend_from_slice(&EMPTY_MESSAGE);
-        rate_limit::encode(&statuses, &settings.headers, settings.shadow, &mut out);
-        finish_message(&mut out);
-        Ok(out.into())
+        Ok(framed(&statuses, settings))
     }
 
     /// Counts a call for which there is no limit and no quota.
@@ -281,4 +294,13 @@ impl EnvoyService {
         }
         outcome
     }
+}
+
+/// A framed RateLimitResponse.
+fn framed(statuses: &[LimitStatus], settings: &RateLimit) -> Bytes {
+    let mut out = Vec::with_capacity(128);
+    out.extend_from_slice(&EMPTY_MESSAGE);
+    rate_limit::encode(statuses, &settings.headers, settings.shadow, &mut out);
+    finish_message(&mut out);
+    out.into()
 }
