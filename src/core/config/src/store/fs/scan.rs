@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::file::{
-    Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, ReadError, Unsettled, Why, broken_file, look,
+    Before, CachedFile, Look, MAX_FILE, MAX_FILES_BYTES, PATIENCE, ReadError, Unsettled, Why, broken_file,
+    look,
 };
 use super::mounts::{self, Mount};
 use super::problems::Problems;
@@ -111,6 +112,10 @@ pub(super) struct Scanner {
     leases: bool,
     /// How documents are read.
     reading: Reading,
+    /// Since when some file or other has been missing that may come back.
+    missing_since: Option<Instant>,
+    /// Whether all changes are told, but for what is mounted.
+    is_told: bool,
     /// Whether files came and are gone again since the last scan: what others defined that are missing may be in one that was seen by nobody.
     is_moving: bool,
     /// Whether the scan that goes on was asked for by an operator who says that the configuration is complete.
@@ -168,6 +173,8 @@ impl Scanner {
             last_look: None,
             leases: true,
             reading: Reading::default(),
+            missing_since: None,
+            is_told: false,
             is_moving: false,
             is_complete: false,
             #[cfg(test)]
@@ -192,7 +199,7 @@ impl Scanner {
 
     /// Whether a file is in the middle of a change.
     pub(super) fn awaits_change(&self) -> bool {
-        !self.unsettled.is_empty()
+        !self.unsettled.is_empty() || self.steadiness.keeps
     }
 
     /// Maximum size of all files, in bytes.
@@ -235,6 +242,8 @@ impl Scanner {
         self.look(scope, noted, now);
         self.look_until_steady(&before, now);
         self.await_writers(&before, now);
+        let is_missing = self.unsettled.values().any(|unsettled| unsettled.why == Why::Vanished);
+        self.missing_since = self.missing_since.or(Some(now)).filter(|_| is_missing);
         let first = !std::mem::replace(&mut self.has_read, true);
         first || !self.contents.same_as(&before)
     }
@@ -575,8 +584,14 @@ impl Scanner {
         contents.diagnostics.splice(0..0, files().flat_map(|file| file.diagnostics.iter().cloned()));
         contents.broken = files().flat_map(|file| file.broken.iter().cloned()).collect();
         contents.changing.clear();
+        // Where files come and go without end, one after the other is missing: what waits for them waits no longer than for one of them.
+        let is_past = |since: Instant| now.saturating_duration_since(since) >= PATIENCE;
+        let awaits_missing = !self.missing_since.is_some_and(is_past);
         for (path, unsettled) in &self.unsettled {
             let known = self.files.contains_key(path);
+            if unsettled.why == Why::Vanished && !awaits_missing {
+                continue;
+            }
             if known {
                 contents.changing.push(path.display().to_string().into());
                 if unsettled.why == Why::Vanished || !unsettled.is_overdue(now) {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{ErrorKind, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use parking_lot::{Mutex, RwLock};
+use rustix::fs::{Mode, OFlags};
 
 use super::scan::Coverage;
 use super::wake::Wake;
@@ -22,7 +23,7 @@ use mixer_base::file_writer::is_local_path;
 use mixer_base::regular_file;
 use mixer_base::task::{External, panic_text};
 
-use fence::Fence;
+use fence::{Fence, Told};
 pub(super) use noted::{LastEvent, Noted};
 
 /// Maximum number of watched directories outside the tree, the targets of links.
@@ -223,19 +224,15 @@ impl Watch {
         let noted = Arc::clone(&watched);
         let own = Arc::<Mutex<HashMap<PathBuf, usize>>>::default();
         let of_own = Arc::clone(&own);
-        let fence = Fence::new();
-        let told = fence.as_ref().map(|fence| (fence.path.clone(), Arc::clone(&fence.told)));
+        let told = Arc::<Told>::default();
+        let of_fence = Arc::clone(&told);
         let handler = move |event: notify::Result<notify::Event>| {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 task.check();
                 if let Ok(opened) = &event
                     && matches!(opened.kind, EventKind::Access(AccessKind::Open(_)))
                 {
-                    if let Some((path, told)) = &told
-                        && opened.paths.first() == Some(path)
-                    {
-                        *told.0.lock() += 1;
-                        told.1.notify_all();
+                    if opened.paths.first().is_some_and(|path| of_fence.tell(path)) {
                         return;
                     }
                     let is_ours = |path: &PathBuf| take_one(&of_own, path);
@@ -245,6 +242,9 @@ impl Watch {
                     return;
                 }
                 note_removed(&noted, &event);
+                if event.as_ref().is_ok_and(notify::Event::need_rescan) {
+                    of_own.lock().clear();
+                }
                 #[cfg(test)]
                 assert!(!injected.load(std::sync::atomic::Ordering::Relaxed), "on purpose");
                 if is_relevant(&event) {
@@ -258,7 +258,7 @@ impl Watch {
         };
         let config = notify::Config::default().with_follow_symlinks(false);
         let mut watcher = RecommendedWatcher::new(handler, config)?;
-        let fence = fence.filter(|fence| watcher.watch(&fence.path, RecursiveMode::NonRecursive).is_ok());
+        let fence = Fence::new(&mut watcher, told);
         Ok(Self {
             watcher: Some(watcher),
             fence,
@@ -290,6 +290,12 @@ impl Watch {
         self.fault.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
+    /// As if an event of the fence was lost.
+    #[cfg(test)]
+    pub(super) fn lose_fence(&mut self) {
+        self.fence.iter_mut().for_each(|fence| fence.opened += 1);
+    }
+
     /// Ends the watch of a directory as if its events were lost, then says that events were lost.
     #[cfg(test)]
     pub(super) fn lose(&mut self, directory: &Path) -> notify::Result<notify::Event> {
@@ -302,7 +308,13 @@ impl Watch {
 
     /// Waits until all events were told of what happened before; false if that takes too long.
     pub(super) fn has_told_all(&mut self) -> bool {
-        self.ended().is_none() && self.fence.as_mut().is_some_and(Fence::pass)
+        let Some((fence, watcher)) = self.fence.as_mut().zip(self.watcher.as_mut()) else { return false };
+        if matches!(*self.life.lock(), Life::Running) && fence.pass() {
+            return true;
+        }
+        // The event may be lost, and so would be that of the next one.
+        self.fence = fence.renewed(watcher);
+        false
     }
 
     /// This program is about to open a file below `root`.
@@ -324,17 +336,18 @@ impl Watch {
         let Some(real) = self.real_path(root, path) else { return Vec::new() };
         let watched = self.watched.lock();
         let by_directory = real.parent().is_some_and(|directory| watched.contains_key(directory));
-        let files = self.files.iter().filter(|file| watched.contains_key(*file));
-        let files: Vec<&PathBuf> = files.collect();
-        drop(watched);
-        let known = if files.is_empty() { None } else { Some(identity(path)) };
-        let by_itself = known.and_then(|known| files.into_iter().find(|file| identity(file) == known));
+        let known = if self.files.is_empty() { None } else { identity(path) };
+        let is_it = |file: &&PathBuf| {
+            known.is_some() && watched.get(*file).is_some_and(|watched| watched.identity == known)
+        };
+        let by_itself = self.files.iter().find(is_it);
         by_directory.then_some(real).into_iter().chain(by_itself.cloned()).collect()
     }
 
     /// Stands between the openings of a file before and after this: the system tells of two in succession once.
     pub(super) fn divide(root: &Path) {
-        drop(File::open(root));
+        let flags = OFlags::DIRECTORY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        drop(rustix::fs::open(root, flags, Mode::empty()));
     }
 
     /// Opens a file so that who follows the openings of others does not count this one. `divides`: it may have been opened by others just now.

@@ -121,6 +121,7 @@ impl Scanner {
                 watch.aim(&self.root, &links, &self.walked_directories, files)
             }
         };
+        self.is_told = aim.coverage == Coverage::Full && named.is_some();
         self.coverage = match aim.coverage {
             Coverage::Full if self.directories.have_mount_points || named.is_none() => Coverage::Partial,
             coverage => coverage,

@@ -54,6 +54,11 @@ impl Openings {
         self.lost = self.lost.filter(|lost| is_recent(*lost));
     }
 
+    /// Whether no file may be open.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lost.is_none() && self.by_path.is_empty()
+    }
+
     /// Whether a process may have a file open.
     pub(super) fn may_be_open(&self, path: &Path) -> bool {
         self.lost.is_some() || self.by_path.contains_key(path)

@@ -11,7 +11,7 @@ use super::super::WhenLost;
 use super::super::file::PATIENCE;
 use super::super::walk::{self, Walk};
 use super::super::watch::Noted;
-use super::{Coverage, Scanner, Scope};
+use super::{Scanner, Scope};
 use crate::store::StoreContents;
 
 /// For how long one scan looks again.
@@ -90,8 +90,7 @@ impl Scanner {
     /// What happened since the last look, and whether it may have moved resources.
     fn happened(&mut self) -> Option<(Noted, bool)> {
         let is_moved = self.is_moved();
-        let is_told =
-            self.coverage == Coverage::Full && self.watch.as_mut().is_some_and(|watch| watch.has_told_all());
+        let is_told = self.is_told && self.watch.as_mut().is_some_and(|watch| watch.has_told_all());
         if let Some(events) = self.events.as_ref().filter(|_| is_told) {
             let mut noted = events.wake.take();
             noted.everything |= is_moved;

@@ -15,7 +15,7 @@ use mixer_base::regular_file;
 use super::super::file::{Unsettled, Why, is_leased};
 use super::super::watch::{Noted, Watch};
 use super::super::{WhenLost, parallel};
-use super::{Coverage, Scanner};
+use super::Scanner;
 use crate::store::StoreContents;
 
 /// Files that are asked for their writers together, by one thread.
@@ -63,7 +63,7 @@ impl Scanner {
         if !self.leases || self.is_complete || self.lost == WhenLost::Drop || !self.has_less(before) {
             return;
         }
-        let is_told = self.coverage == Coverage::Full && self.links == 0 && self.watch.is_some();
+        let is_told = self.is_told && self.links == 0 && self.watch.is_some();
         let opened = std::mem::take(&mut self.opened);
         let settled =
             |path: &PathBuf| (!self.unsettled.contains_key(path)).then(|| self.files.get(path)).flatten();

@@ -142,6 +142,39 @@ fn a_link_that_leads_to_another_version_removes_nothing_that_both_have() {
     }
 }
 
+/// Programs that write one file after the other and rename each, as those that render templates.
+#[test]
+fn files_that_come_and_go_without_end_hold_up_a_deletion_for_ten_seconds() {
+    let mut moving = Moving::new(true, 0);
+    fs::remove_file(moving.root().join("z.yaml")).unwrap();
+    let (start, mut listed) = (Instant::now(), Vec::new());
+    for step in 0..40 {
+        let next = moving.root().join(format!("render{step}.yaml"));
+        fs::write(&next, resource("rendered", "v")).unwrap();
+        let now = start + Duration::from_millis(500 * step);
+        forget_events(&mut moving.scanner, &moving.wake);
+        moving.scanner.scan(Scope::Everything, Noted::default(), now);
+        fs::rename(&next, moving.root().join("out.yaml")).unwrap();
+        forget_events(&mut moving.scanner, &moving.wake);
+        moving.scanner.scan(Scope::Everything, Noted::default(), now + Duration::from_millis(100));
+        listed.push(!moving.scanner.contents().changing.is_empty());
+    }
+    assert!(listed[..20].iter().all(|is_listed| *is_listed), "{listed:?}");
+    assert!(!listed[22..].contains(&true), "{listed:?}");
+}
+
+#[test]
+fn a_fence_of_which_an_event_was_lost_is_replaced() {
+    let mut moving = Moving::new(true, 0);
+    moving.scanner.events_of_files().lose_fence();
+    let start = Instant::now();
+    assert!(!moving.scanner.events_of_files().has_told_all(), "the event is lost");
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    for _ in 0..3 {
+        assert!(moving.scanner.events_of_files().has_told_all());
+    }
+}
+
 /// A part of a rule moves to a file that is open, and not written yet.
 #[test]
 fn what_says_something_else_waits_for_a_file_that_is_open_for_writing() {
