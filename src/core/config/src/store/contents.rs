@@ -25,8 +25,8 @@ pub struct StoreContents {
     /// The parts of the configuration that cannot be read now, in file order. What they define is unknown: a resource that is
     /// missing although its file defined it before was not deleted while a part of the file is broken.
     pub broken: Vec<Broken>,
-    /// The files that are in the middle of a change, or missing and may come back, and of which the last contents stay in effect meanwhile; in order. What they are going
-    /// to define is unknown: a resource that is missing elsewhere may be moving there.
+    /// The files that are in the middle of a change, or missing and may come back, and of which the last contents stay in effect meanwhile;
+    /// in order. What they are going to define is unknown: a resource that is missing elsewhere may be moving there.
     pub changing: Vec<Arc<str>>,
     /// The directories that are empty, and were at each look since the store was opened: a volume may not be mounted there yet. What is
     /// known of them from a time before was not deleted. Of a server, the collections that have been empty since it was connected.

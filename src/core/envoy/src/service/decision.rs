@@ -107,8 +107,8 @@ impl Decision {
 
     /// The refusal of a request that makes its evaluation fail, or that may have made a handler panic: no mode for failures applies, or its
     /// caller could choose that mode.
-    fn refusal(code: Code, error: &DispatchError, rules: Vec<String>) -> Self {
-        let message = format!("mixer:the request cannot be evaluated: {}", error.errors.join(", "));
+    fn refusal(code: Code, why: &str, rules: Vec<String>) -> Self {
+        let message = format!("mixer:the request cannot be evaluated: {why}");
         let public_message = "the request cannot be evaluated".to_owned();
         Self { failed: false, ..Self::failed_with(code, message, public_message, rules) }
     }
@@ -116,12 +116,7 @@ impl Decision {
     /// The decision when the call failed before it had one.
     pub(super) fn of_error(error: &GrpcError) -> Self {
         match error.is_of_size {
-            true => {
-                let public_message = "the request cannot be evaluated".to_owned();
-                let message = format!("mixer:the request cannot be evaluated: {}", error.message);
-                let failed = Self::failed_with(Code::InvalidArgument, message, public_message, Vec::new());
-                Self { failed: false, ..failed }
-            }
+            true => Self::refusal(Code::InvalidArgument, &error.message, Vec::new()),
             false => Self::failed_with(error.code, error.message.clone(), String::new(), Vec::new()),
         }
     }
@@ -245,8 +240,8 @@ impl DecisionBuilder<'_> {
                 let failed = GrpcError::new(Code::Internal, error.to_string());
                 let exchange = self.exchange.map(|exchange| exchange.failed(failed));
                 let decision = match (error.is_of_request, error.is_fault) {
-                    (true, _) => Decision::refusal(Code::InvalidArgument, &error, rules),
-                    (false, true) => Decision::refusal(Code::Internal, &error, rules),
+                    (true, _) => Decision::refusal(Code::InvalidArgument, &error.errors.join(", "), rules),
+                    (false, true) => Decision::refusal(Code::Internal, &error.errors.join(", "), rules),
                     (false, false) => Decision::failure(error.to_string(), rules),
                 };
                 return (decision, exchange);

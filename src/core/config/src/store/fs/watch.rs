@@ -308,12 +308,16 @@ impl Watch {
 
     /// Waits until all events were told of what happened before; false if that takes too long.
     pub(super) fn has_told_all(&mut self) -> bool {
-        let Some((fence, watcher)) = self.fence.as_mut().zip(self.watcher.as_mut()) else { return false };
-        if matches!(*self.life.lock(), Life::Running) && fence.pass() {
+        if self.ended().is_none() && self.fence.as_mut().is_some_and(Fence::pass) {
             return true;
         }
-        // The event may be lost, and so would be that of the next one.
-        self.fence = fence.renewed(watcher);
+        // The library panics if its thread has ended.
+        if self.ended().is_none()
+            && let Some((fence, watcher)) = self.fence.as_ref().zip(self.watcher.as_mut())
+        {
+            // The event may be lost, and so would be that of the next one.
+            self.fence = fence.renewed(watcher);
+        }
         false
     }
 

@@ -318,8 +318,11 @@ impl Scanner {
 
     /// Whether a process may have a file open, by any of its names.
     pub(super) fn may_be_open(&self, path: &Path) -> bool {
-        if self.openings.may_be_open(path) || self.openings.is_empty() {
-            return self.openings.may_be_open(path);
+        if self.openings.is_empty() {
+            return false;
+        }
+        if self.openings.may_be_open(path) {
+            return true;
         }
         let identity = |path: &Path| self.files.get(path).map(|file| file.stamp.identity());
         let Some(known) = identity(path).filter(|known| self.shared.contains(path) && is_still(path, *known))

@@ -3,13 +3,13 @@
 //! The system tells of files that are opened. So, once every file was asked for its writers, only those are asked that were opened since, and
 //! those with another name, of which nothing tells when they are opened by it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use mixer_base::file_stamp::FileStamp;
-use mixer_base::file_writer::{Writer, writer_of};
+use mixer_base::file_writer::{Writer, is_local_path, writer_of};
 use mixer_base::regular_file;
 
 use super::super::file::{Unsettled, Why, is_leased};
@@ -77,6 +77,13 @@ impl Scanner {
                 all.map(|(path, file)| (path.clone(), file.stamp)).collect()
             }
         };
+        // Of files on remote file systems the system does not tell.
+        let mut local: BTreeMap<u64, bool> = BTreeMap::new();
+        let mut is_local = |path: &Path, stamp: &FileStamp| {
+            *local.entry(stamp.identity().0).or_insert_with(|| is_local_path(path))
+        };
+        let asked: Vec<(PathBuf, FileStamp)> =
+            asked.into_iter().filter(|(path, stamp)| is_local(path, stamp)).collect();
         #[cfg(test)]
         self.spend(|effort| effort.asked += asked.len());
         let parts: Vec<&[(PathBuf, FileStamp)]> = asked.chunks(AT_ONCE).collect();

@@ -175,6 +175,20 @@ fn a_fence_of_which_an_event_was_lost_is_replaced() {
     }
 }
 
+/// The library panics if it is asked for anything once its thread has ended.
+#[test]
+fn nothing_is_asked_of_a_thread_of_events_that_has_ended() {
+    let mut moving = Moving::new(true, 0);
+    moving.scanner.inject_panic();
+    put(&moving.root().join("z.yaml"), &resource("deny", "v"));
+    let limit = Instant::now() + Duration::from_secs(20);
+    while moving.scanner.events_of_files().ended().is_none() {
+        assert!(Instant::now() < limit);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!moving.scanner.events_of_files().has_told_all());
+}
+
 /// A part of a rule moves to a file that is open, and not written yet.
 #[test]
 fn what_says_something_else_waits_for_a_file_that_is_open_for_writing() {

@@ -39,14 +39,14 @@ pub(in crate::store::fs) struct Noted {
     /// An operator says that no change is going on: what is gone or empty is meant.
     pub(in crate::store::fs) is_complete: bool,
     /// The files that others have opened, perhaps to write, or closed after that.
-    pub(in crate::store::fs) opened: BTreeMap<PathBuf, Opened>,
+    pub(in crate::store::fs) opened: BTreeMap<PathBuf, Holders>,
     /// Whether there were more of those than are recorded.
     pub(in crate::store::fs) has_lost_opened: bool,
 }
 
 /// What events since the last scan tell of who has a file open.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::store::fs) struct Opened {
+pub(in crate::store::fs) struct Holders {
     /// How often it was opened, less how often a writer closed it.
     pub(in crate::store::fs) openings: i64,
     /// Whether it was opened.
@@ -63,11 +63,11 @@ impl Noted {
         self.note_opening(path, |opened| (opened.openings, opened.is_opened) = (opened.openings + 1, true));
     }
 
-    fn note_opening(&mut self, path: PathBuf, change: impl FnOnce(&mut Opened)) {
+    fn note_opening(&mut self, path: PathBuf, change: impl FnOnce(&mut Holders)) {
         let last = Instant::now();
         self.has_lost_opened |= self.opened.len() >= MAX_NOTED && !self.opened.contains_key(&path);
         if !self.has_lost_opened {
-            let none = Opened { openings: 0, is_opened: false, is_another: false, last };
+            let none = Holders { openings: 0, is_opened: false, is_another: false, last };
             let opened = self.opened.entry(path).or_insert(none);
             change(opened);
             opened.last = last;
