@@ -98,8 +98,9 @@ fn snapshot(args: &DiffArgs, url: &str, io: &mut Io) -> Result<Arc<Snapshot>, St
         Stop::Failure(failure) => Failure { exit: Exit::Usage, ..*failure }.into(),
         other => other,
     })?;
+    let contents = Arc::new(contents);
     let snapshot = source::build(&contents, &args.namespace);
-    if let Some(note) = source::left_out(url, &args.namespace, &snapshot.diagnostics) {
+    if let Some(note) = source::remark(url, &args.namespace, (&contents, &snapshot), &snapshot.diagnostics) {
         io.warn(&note)?;
     }
     Ok(snapshot)

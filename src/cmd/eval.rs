@@ -1,6 +1,7 @@
 //! `eval`: evaluates an expression over given attributes, without a server.
 
 use std::io::Write as _;
+use std::sync::Arc;
 
 use bumpalo::Bump;
 use prost::Message as _;
@@ -13,6 +14,8 @@ use super::io::{Io, Style};
 use super::output::{self, OutputFormat, escaped};
 use super::source;
 use mixer_attribute::{AttributeBag, ValueType, Vocabulary};
+use mixer_config::message::suggestion;
+use mixer_engine::snapshot::Snapshot;
 use mixer_expr::{CompileError, Explanation, Language, compile};
 
 /// Flags of `eval`.
@@ -40,25 +43,28 @@ pub(crate) struct EvalArgs {
 pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
     let set = args.attributes.parse(&mut io.input)?;
     let vocabulary = vocabulary(args, &set, io)?;
-    for remark in set.mistyped(&vocabulary) {
+    for remark in set.mistyped(&vocabulary.whole).into_iter().chain(vocabulary.unread(args, &set)) {
         io.warn(&remark)?;
     }
-    let program = compile(Language::from_name(&args.lang), &args.expression, &vocabulary)
+    let vocabulary = &vocabulary.whole;
+    let program = compile(Language::from_name(&args.lang), &args.expression, vocabulary)
         .map_err(|error| invalid(&args.expression, &error))?;
     let encoded = encode(&set, Dictionary::Message).encode_to_vec();
     let arena = Bump::new();
-    let bag = AttributeBag::decode(&encoded, None, &vocabulary, &arena)
+    let bag = AttributeBag::decode(&encoded, None, vocabulary, &arena)
         .map_err(|error| Failure::usage("invalid attributes").cause(error.to_string()))?;
     let part = program.explain(&bag);
-    let is_false = match program.eval(&bag) {
-        Ok(value) => value == mixer_attribute::Value::Bool(false),
-        Err(_) => true,
-    };
+    let failure = program.eval(&bag).err().map(|error| error.to_string());
+    let is_false = failure.is_some() || program.eval(&bag) == Ok(mixer_attribute::Value::Bool(false));
     let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
+    let document = || document(&part, program.value_type(), failure.as_deref());
     match args.output.unwrap_or(default) {
-        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&part, program.value_type())))?,
-        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&part, program.value_type())))?,
-        OutputFormat::Plain => writeln!(io.out, "{}", escaped(&part.outcome.to_string()))?,
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document()))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document()))?,
+        OutputFormat::Plain => match failure {
+            Some(failure) => return Err(failed(&args.expression, failure).into()),
+            None => writeln!(io.out, "{}", escaped(&part.outcome.to_string()))?,
+        },
         OutputFormat::Table => {
             let value = io.paint(Style::Bold, &escaped(&part.outcome.to_string()));
             let value_type = io.paint(Style::Dim, program.value_type().name());
@@ -71,8 +77,34 @@ pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
     Ok(if is_false { Exit::Negative } else { Exit::Success })
 }
 
-/// The attributes that manifests declare, those that are known without, and of others those that are given.
-fn vocabulary(args: &EvalArgs, set: &AttributeSet, io: &mut Io) -> Result<Vocabulary, Stop> {
+/// What expressions may name.
+struct Known {
+    /// The attributes that manifests declare, those that are known without, and of others those that are given.
+    whole: Vocabulary,
+    /// The same without those that are only given.
+    declared: Arc<Snapshot>,
+}
+
+impl Known {
+    /// What is given although no manifest declares it and the expression does not name it: most likely misspelt.
+    fn unread(&self, args: &EvalArgs, set: &AttributeSet) -> Vec<String> {
+        let declared = &self.declared.vocabulary;
+        let names = set.iter().map(|(name, _)| name);
+        let unread =
+            names.filter(|name| declared.slot(name.as_bytes()).is_none() && !args.expression.contains(*name));
+        let line = |name: &str| {
+            let near = suggestion(name, declared.typed().map(|(name, _)| name));
+            let near = near.map_or_else(String::new, |near| format!("; {near}"));
+            format!(
+                "the attribute `{}` is not declared, and the expression does not name it{near}",
+                escaped(name)
+            )
+        };
+        unread.map(line).collect()
+    }
+}
+
+fn vocabulary(args: &EvalArgs, set: &AttributeSet, io: &mut Io) -> Result<Known, Stop> {
     let contents = match &args.config {
         Some(config) => source::read(std::slice::from_ref(config), io)?,
         None => source::read(&[], io)?,
@@ -86,7 +118,12 @@ fn vocabulary(args: &EvalArgs, set: &AttributeSet, io: &mut Io) -> Result<Vocabu
     for (name, value_type) in snapshot.vocabulary.typed() {
         builder.declare(name, value_type);
     }
-    Ok(builder.build())
+    Ok(Known { whole: builder.build(), declared: snapshot })
+}
+
+fn failed(expression: &str, cause: String) -> Failure {
+    let failure = Failure::new(Exit::Negative, format!("`{expression}` cannot be evaluated")).cause(cause);
+    failure.hint("`-o table` shows the value of each part; `| DEFAULT` behind an attribute is its value if a request lacks it")
 }
 
 fn invalid(expression: &str, error: &CompileError) -> Failure {
@@ -101,8 +138,13 @@ fn invalid(expression: &str, error: &CompileError) -> Failure {
     failure
 }
 
-fn document(part: &Explanation, value_type: ValueType) -> Json {
-    json!({ "value": part.outcome.to_string(), "type": value_type.name(), "parts": parts(part) })
+/// `failure`: why there is no value.
+fn document(part: &Explanation, value_type: ValueType, failure: Option<&str>) -> Json {
+    let (parts, value_type) = (parts(part), value_type.name());
+    match failure {
+        Some(failure) => json!({ "value": null, "error": failure, "type": value_type, "parts": parts }),
+        None => json!({ "value": part.outcome.to_string(), "type": value_type, "parts": parts }),
+    }
 }
 
 fn parts(part: &Explanation) -> Vec<Json> {

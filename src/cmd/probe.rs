@@ -117,10 +117,15 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget
         let client = reqwest::Client::builder().timeout(timeout).no_proxy().build();
         let client = client.map_err(|e| Failure::local("cannot probe over HTTP").cause(e))?;
         targets.extend(
-            args.http.iter().map(|url| ProbeTarget::Http { url: url.clone(), client: client.clone() }),
+            args.http.iter().map(|url| ProbeTarget::Http { url: with_scheme(url), client: client.clone() }),
         );
     }
     Ok(targets)
+}
+
+/// As other commands, an address alone is one of HTTP.
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
 }
 
 fn invalid_options(personality: Personality) -> Stop {

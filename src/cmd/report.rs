@@ -63,8 +63,8 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
         documents.begin(io)?;
         let summary = drive(workers, flags.load.rate, progress, io, |io, finished| {
-            let is_silent = flags.result.hides_results();
-            if print { show(io, &mut documents, &finished, is_silent) } else { Ok(()) }
+            let manner = (flags.result.hides_results(), personality.is_legacy());
+            if print { show(io, &mut documents, &finished, manner) } else { Ok(()) }
         })
         .await?;
         client.close().await;
@@ -84,9 +84,9 @@ fn show(
     io: &mut Io,
     documents: &mut DocumentWriter,
     finished: &FinishedCall<Result<(), RpcError>>,
-    is_silent: bool,
+    (is_silent, as_mixc): (bool, bool),
 ) -> Result<(), Stop> {
-    let ok = RpcError { code: 0, message: String::new() };
+    let ok = RpcError::new(0, "");
     let rpc = finished.answer.as_ref().err().unwrap_or(&ok);
     let code = rpc_code_name(rpc.code);
     if documents.is_active() {
@@ -99,11 +99,11 @@ fn show(
         io.err.write_all(failure_text(&error.failure("Report"), ErrorFormat::Json).as_bytes())?;
         return Ok(());
     }
-    let message = if rpc.code == 0 { String::new() } else { format!(" ({})", rpc.message) };
+    let text = rpc.text(as_mixc);
     match (is_silent, rpc.code) {
-        (false, _) => writeln!(io.out, "Report RPC returned {code}{message}")?,
+        (false, _) => writeln!(io.out, "Report RPC returned {text}")?,
         (true, 0) => {}
-        (true, _) => writeln!(io.err, "Report RPC returned {code}{message}")?,
+        (true, _) => writeln!(io.err, "Report RPC returned {text}")?,
     }
     Ok(())
 }

@@ -45,11 +45,11 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     // compat(1.3): mixs does not serve these paths; pinned by the cases in cli/monitoring.yaml.
     options.health_endpoints = !personality.is_legacy();
     // compat(1.3): mixs reads past what is no resource of its own; pinned by the scenario kinds-unknown-ignored.
-    options.hides_accepted_by_istio = personality.is_legacy();
+    options.problems_as_istio_mixer = personality.is_legacy();
     // compat(1.3): expressions of mixs know what manifests declare; pinned by the scenario match-unknown-attribute.
     options.standard_attributes = !personality.is_legacy();
     // compat(1.3): the PUT of a scope passes over what is no level; pinned by cli/ctrlz.yaml.
-    options.introspection.skips_unknown_levels = personality.is_legacy();
+    options.introspection.scopes_as_istio = personality.is_legacy();
     // compat(1.3): lumberjack creates it.
     options.log.create_rotate_directory = personality.is_legacy();
     if args.print_config {

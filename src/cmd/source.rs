@@ -11,7 +11,8 @@ use super::io::Io;
 use super::output::{counted, escaped};
 use super::value;
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
-use mixer_config::{Diagnostics, Severity};
+use mixer_config::{Diagnostic, Diagnostics, Severity};
+use mixer_engine::runtime::{OnConfigError, forecast};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
 
 /// The flags that select the configuration to inspect.
@@ -34,8 +35,9 @@ impl ConfigSource {
     pub(crate) fn snapshot(&self, io: &mut Io) -> Result<Arc<Snapshot>, Stop> {
         let source = self.config.clone().unwrap_or_else(|| EMBEDDED_SAMPLE.to_owned());
         let contents = read(std::slice::from_ref(&source), io)?;
+        let contents = Arc::new(contents);
         let snapshot = build(&contents, &self.namespace);
-        if let Some(note) = left_out(&source, &self.namespace, &snapshot.diagnostics) {
+        if let Some(note) = remark(&source, &self.namespace, (&contents, &snapshot), &snapshot.diagnostics) {
             io.warn(&note)?;
         }
         Ok(snapshot)
@@ -76,8 +78,41 @@ pub(crate) fn innermost_cause(error: &dyn std::error::Error) -> String {
 /// Maximum resources that a note names.
 const MAX_NAMED: usize = 10;
 
+/// The problem of a configuration without resources, as a server reports it.
+pub(crate) fn emptiness(
+    contents: &Arc<StoreContents>,
+    snapshot: &Snapshot,
+    namespace: &NamespaceFlags,
+    is_allowed: bool,
+) -> Option<Diagnostic> {
+    // An empty configuration has no rules: others need no second build.
+    if !snapshot.rules.is_empty() {
+        return None;
+    }
+    let mut builder = SnapshotBuilder::new(namespace.options());
+    let forecast = forecast(contents, &mut builder, OnConfigError::KeepLast, is_allowed, None);
+    forecast.withheld.filter(|_| forecast.is_empty)
+}
+
+/// What a server does instead of an offline command: with a configuration that has errors, or that has nothing; `None` if it does the same.
+pub(crate) fn remark(
+    url: &str,
+    namespace: &NamespaceFlags,
+    (contents, snapshot): (&Arc<StoreContents>, &Snapshot),
+    diagnostics: &Diagnostics,
+) -> Option<String> {
+    left_out(url, namespace, diagnostics).or_else(|| {
+        emptiness(contents, snapshot, namespace, false)?;
+        let note = format!(
+            "`{url}` has no resources: a server answers UNAVAILABLE, unless --allow-empty-config says that every call is to be allowed; see `{}`",
+            validate_command(url, &namespace.default_namespace)
+        );
+        Some(escaped(&note).into_owned())
+    })
+}
+
 /// Names the resources with an error, which offline commands leave out, and says what a server does instead; `None` without any.
-pub(crate) fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) -> Option<String> {
+fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) -> Option<String> {
     let errors: Vec<_> = diagnostics.iter().filter(|problem| problem.severity == Severity::Error).collect();
     if errors.is_empty() {
         return None;

@@ -25,8 +25,8 @@ use super::source;
 use super::value;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
-use mixer_engine::runtime::{OnConfigError, forecast, is_consequence};
-use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, lint, pitfalls};
+use mixer_engine::runtime::is_consequence;
+use mixer_engine::snapshot::{check_params, lint, pitfalls};
 use mixer_schema::analysis::Suppression;
 
 /// Flags of `validate`.
@@ -180,7 +180,8 @@ fn examine(contents: &Arc<StoreContents>, args: &ValidateArgs) -> Diagnostics {
     }
     // Errors tell why there are no resources, if there are none.
     if !diagnostics.iter().any(|problem| problem.severity == Severity::Error) {
-        diagnostics.extend(emptiness(contents, &snapshot, args));
+        let allowed = args.empty.allow_empty_config;
+        diagnostics.extend(source::emptiness(contents, &snapshot, &args.namespace, allowed));
     }
     let position = |d: &Diagnostic| {
         let start = d.span.map(|s| s.start).unwrap_or_default();
@@ -188,18 +189,6 @@ fn examine(contents: &Arc<StoreContents>, args: &ValidateArgs) -> Diagnostics {
     };
     diagnostics.sort_by_key(position);
     diagnostics
-}
-
-/// The problem of a configuration without resources, as the server reports it.
-fn emptiness(contents: &Arc<StoreContents>, snapshot: &Snapshot, args: &ValidateArgs) -> Option<Diagnostic> {
-    // An empty configuration has no rules: others need no second build.
-    if !snapshot.rules.is_empty() {
-        return None;
-    }
-    let mut builder = SnapshotBuilder::new(args.namespace.options());
-    let allowed = args.empty.allow_empty_config;
-    let forecast = forecast(contents, &mut builder, OnConfigError::KeepLast, allowed, None);
-    forecast.withheld.filter(|_| forecast.is_empty)
 }
 
 /// What is wrong by itself, with what follows from it: errors first, then by position. A consequence follows the last other problem of its

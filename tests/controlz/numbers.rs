@@ -137,6 +137,29 @@ fn a_check_that_gets_nothing_of_a_quota_is_a_denial() {
     assert!(metrics.contains("mixer_check_denials_total{code=\"RESOURCE_EXHAUSTED\"} 3"), "{metrics}");
 }
 
+/// Nothing is granted then, and the client refuses the request.
+#[test]
+fn a_check_whose_quota_fails_is_a_denial() {
+    let directory = tempfile::tempdir().unwrap();
+    // Nothing listens on port 1.
+    let failing = QUOTA.replace("memquota", "redisquota").replace(
+        "{quotas: [{",
+        "{redisServerUrl: \"127.0.0.1:1\", connectionPoolSize: 1, quotas: [{rateLimitAlgorithm: FIXED_WINDOW, ",
+    );
+    std::fs::write(directory.path().join("policy.yaml"), failing).unwrap();
+    let server = Server::on(directory.path()).native().start();
+    let arguments = ["check", "-m", &server.address(), "-q", "calls=1", "-r", "5", "-s", "source.user=ann"];
+    let arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
+    let done = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE).unwrap();
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.ports.ctrlz);
+    let groups = get_json(&url("/denialgroupj/"));
+    let group = &groups["groups"][0];
+    let shown = (group["by"].as_str(), group["caller"].as_str(), group["count"].as_u64());
+    assert_eq!(shown, (Some("calls"), Some("ann"), Some(5)), "{groups}");
+    assert_eq!(get_json(&url("/denialj/"))[0]["message"], "Quota failed: calls");
+}
+
 #[test]
 fn deliveries_account_for_every_item() {
     let configuration = tempfile::tempdir().unwrap();

@@ -205,10 +205,8 @@ impl Client {
                 message(local.service.explain(request.encode_to_vec().into(), call).await)?
             }
         };
-        serde_json::from_str(&response.json).map_err(|error| RpcError {
-            code: tonic::Code::Internal.into(),
-            message: format!("invalid explanation: {error}"),
-        })
+        serde_json::from_str(&response.json)
+            .map_err(|error| RpcError::new(tonic::Code::Internal, format!("invalid explanation: {error}")))
     }
 }
 
@@ -273,7 +271,8 @@ impl InProcess {
                 Arc::from(store)
             }
         };
-        if let Some(cause) = &store.load().unavailable {
+        let contents = store.load();
+        if let Some(cause) = &contents.unavailable {
             return Err(refuse(cause.clone()).into());
         }
         mixer_net::tls::install_crypto_provider();
@@ -293,12 +292,13 @@ impl InProcess {
         let options = ConfiguratorOptions { store, environment, metrics: Arc::clone(&metrics), policy };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         configurator.apply().await;
-        if let Some(note) = source::left_out(&url, &flags.namespace, &runtime.load().diagnostics)
+        let snapshot = Arc::clone(runtime.load().routes.snapshot());
+        let diagnostics = &runtime.load().diagnostics;
+        if let Some(note) = source::remark(&url, &flags.namespace, (&contents, &snapshot), diagnostics)
             && !flags.result.quiet
         {
             io.warn(&note)?;
         }
-        let snapshot = Arc::clone(runtime.load().routes.snapshot());
         let without_namespace = WithoutNamespace::of(&runtime.load().routes);
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
         Ok(InProcess { service, configurator, snapshot, without_namespace, timeout: flags.timeout() })
@@ -313,9 +313,9 @@ impl InProcess {
 fn message<M: Message + Default>(answer: Result<Bytes, GrpcError>) -> Result<M, RpcError> {
     let framed = answer.map_err(failed)?;
     M::decode(framed.get(GRPC_PREFIX_LEN..).unwrap_or_default())
-        .map_err(|e| RpcError { code: tonic::Code::Internal.into(), message: e.to_string() })
+        .map_err(|e| RpcError::new(tonic::Code::Internal, e.to_string()))
 }
 
 fn failed(error: GrpcError) -> RpcError {
-    RpcError { code: error.code as i32, message: error.message }
+    RpcError::new(error.code as i32, error.message)
 }

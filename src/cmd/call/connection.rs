@@ -24,7 +24,17 @@ enum DialTarget {
     /// Path of a Unix socket.
     Unix(PathBuf),
     /// An invalid target, with the error of every call.
-    Invalid(String),
+    Invalid { text: String, go_text: String },
+}
+
+impl std::fmt::Display for DialTarget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DialTarget::Tcp(address) => f.write_str(address),
+            DialTarget::Unix(path) => path.display().fmt(f),
+            DialTarget::Invalid { text, .. } => f.write_str(text),
+        }
+    }
 }
 
 impl DialTarget {
@@ -33,24 +43,38 @@ impl DialTarget {
             return DialTarget::Unix(PathBuf::from(path));
         }
         let address = text.strip_prefix("dns:///").unwrap_or(text);
-        let refuse = |why: &str| DialTarget::Invalid(format!("dial tcp: address {address}: {why}"));
+        let refuse = |why: &str| DialTarget::Invalid {
+            text: format!("`{address}` is no address: {why}; write HOST:PORT, or unix:///PATH"),
+            go_text: format!("dial tcp: address {address}: {why} in address"),
+        };
         match address.rsplit_once(':') {
-            None => refuse("missing port in address"),
+            None => refuse("missing port"),
             Some((host, _)) if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) => {
-                refuse("too many colons in address")
+                refuse("too many colons")
             }
-            Some((_, "")) => {
-                DialTarget::Invalid(format!("dial tcp: address {address}: missing port in address"))
-            }
+            Some((_, "")) => refuse("missing port"),
             Some(_) => DialTarget::Tcp(address.to_owned()),
+        }
+    }
+
+    /// `network` and `address` as Go names them.
+    fn no_answer(&self, network: &str, address: impl std::fmt::Display, error: &std::io::Error) -> DialError {
+        let cause = os_text(error);
+        DialError {
+            text: format!("no server answers at {self}: {cause}"),
+            go_text: format!("dial {network} {address}: connect: {cause}"),
         }
     }
 }
 
 /// A failed connection attempt.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct DialError(String);
+#[error("{text}")]
+struct DialError {
+    text: String,
+    /// That of gRPC's implementation in Go, which Istio mixc prints.
+    go_text: String,
+}
 
 /// A client of one server. Cheap to clone; clones share the connection.
 #[derive(Debug, Clone)]
@@ -117,7 +141,7 @@ impl MixerConnection {
             let Err(error) = self.dialer.dial().await else { return Ok(()) };
             if self.timeout.is_some_and(|limit| started.elapsed() + delay >= limit) {
                 let message = format!("the server cannot be reached: {error}");
-                return Err(RpcError { code: tonic::Code::DeadlineExceeded.into(), message });
+                return Err(RpcError::new(tonic::Code::DeadlineExceeded, message));
             }
             tokio::time::sleep(delay).await;
             delay = (delay * 2).min(MAX_RETRY_DELAY);
@@ -231,21 +255,22 @@ fn rpc_error(status: &tonic::Status) -> RpcError {
     let mut deepest = None;
     while let Some(error) = source {
         if let Some(dial) = error.downcast_ref::<DialError>() {
-            let message = format!("connection error: desc = \"transport: Error while dialing {dial}\"");
-            return RpcError { code: tonic::Code::Unavailable.into(), message };
+            let message =
+                format!("connection error: desc = \"transport: Error while dialing {}\"", dial.go_text);
+            return RpcError::new(tonic::Code::Unavailable, message).unreachable(dial.to_string());
         }
         deepest = Some(error.to_string());
         source = error.source();
     }
     // A status of the server has no source; a transport error has one.
     match deepest {
-        None => RpcError { code: status.code().into(), message: status.message().to_owned() },
+        None => RpcError::new(status.code(), status.message()),
         Some(cause) => {
             let code = match status.code() {
                 tonic::Code::Unknown | tonic::Code::Internal => tonic::Code::Unavailable,
                 code => code,
             };
-            RpcError { code: code.into(), message: format!("{}: {cause}", status.message()) }
+            RpcError::new(code, format!("{}: {cause}", status.message()))
         }
     }
 }
@@ -259,7 +284,10 @@ impl Dialer {
         let Some(ClientTls { config, name }) = &self.tls else { return Ok(stream) };
         let connector = tokio_rustls::TlsConnector::from(Arc::clone(config));
         let secured = connector.connect(name.clone(), stream).await;
-        let secured = secured.map_err(|e| DialError(format!("authentication handshake failed: {e}")))?;
+        let secured = secured.map_err(|e| DialError {
+            text: format!("the TLS handshake with {} failed: {e}", self.target),
+            go_text: format!("authentication handshake failed: {e}"),
+        })?;
         Ok(Box::new(secured))
     }
 }
@@ -272,18 +300,18 @@ async fn dial(target: &DialTarget) -> Result<Box<dyn Duplex>, DialError> {
                 if address.starts_with(':') { format!("localhost{address}") } else { address.clone() };
             let stream = tokio::net::TcpStream::connect(&reachable)
                 .await
-                .map_err(|e| DialError(format!("dial tcp {address}: connect: {}", os_text(&e))))?;
+                .map_err(|e| target.no_answer("tcp", address, &e))?;
             // Nagle's algorithm delays small requests; an error only affects latency.
             let _ = stream.set_nodelay(true);
             Box::new(stream)
         }
         DialTarget::Unix(path) => {
-            let failed = |e: std::io::Error| {
-                DialError(format!("dial unix {}: connect: {}", path.display(), os_text(&e)))
-            };
+            let failed = |e: std::io::Error| target.no_answer("unix", path.display(), &e);
             Box::new(tokio::net::UnixStream::connect(path).await.map_err(failed)?)
         }
-        DialTarget::Invalid(text) => return Err(DialError(text.clone())),
+        DialTarget::Invalid { text, go_text } => {
+            return Err(DialError { text: text.clone(), go_text: go_text.clone() });
+        }
     };
     Ok(stream)
 }
@@ -291,6 +319,13 @@ async fn dial(target: &DialTarget) -> Result<Box<dyn Duplex>, DialError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn invalid(address: &str, why: &str) -> DialTarget {
+        DialTarget::Invalid {
+            text: format!("`{address}` is no address: {why}; write HOST:PORT, or unix:///PATH"),
+            go_text: format!("dial tcp: address {address}: {why} in address"),
+        }
+    }
 
     #[test]
     fn targets_are_parsed() {
@@ -300,13 +335,8 @@ mod tests {
             ("[::1]:9091", DialTarget::Tcp("[::1]:9091".to_owned())),
             ("unix:///run/mixer.sock", DialTarget::Unix(PathBuf::from("/run/mixer.sock"))),
             ("unix:/run/mixer.sock", DialTarget::Unix(PathBuf::from("/run/mixer.sock"))),
-            (
-                "tcp://127.0.0.1:9",
-                DialTarget::Invalid(
-                    "dial tcp: address tcp://127.0.0.1:9: too many colons in address".to_owned(),
-                ),
-            ),
-            ("foo", DialTarget::Invalid("dial tcp: address foo: missing port in address".to_owned())),
+            ("tcp://127.0.0.1:9", invalid("tcp://127.0.0.1:9", "too many colons")),
+            ("foo", invalid("foo", "missing port")),
         ] {
             assert_eq!(DialTarget::parse(text), expected, "{text}");
         }

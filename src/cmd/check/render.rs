@@ -18,6 +18,7 @@ pub(super) struct CheckRenderer {
     format: CallFormat,
     print_response: bool,
     is_silent: bool,
+    as_mixc: bool,
     summarize: bool,
     quotas: Quotas,
     documents: DocumentWriter,
@@ -36,6 +37,7 @@ impl CheckRenderer {
             format,
             print_response: flags.result.print_response,
             is_silent: flags.result.hides_results(),
+            as_mixc: personality.is_legacy(),
             summarize: calls > 1 && !personality.is_legacy() && !flags.result.quiet,
             quotas,
             documents: DocumentWriter::new(format, "CheckResultList", calls != 1),
@@ -61,11 +63,11 @@ impl CheckRenderer {
                 return Ok(());
             }
             Err(error) if self.is_silent => {
-                io.err.write_all(failure(error).as_bytes())?;
+                io.err.write_all(failure(error, self.as_mixc).as_bytes())?;
                 return Ok(());
             }
             Ok(_) if self.is_silent => return Ok(()),
-            Err(error) => failure(error),
+            Err(error) => failure(error, self.as_mixc),
             Ok(_) if !self.print_response => return Ok(()),
             Ok(response) if self.format == CallFormat::Table => table(response, &self.quotas, io),
             Ok(response) => plain(response),
@@ -96,12 +98,8 @@ impl CheckRenderer {
 }
 
 /// `Check RPC failed with: Unavailable (…)`.
-fn failure(error: &RpcError) -> String {
-    let code = rpc_code_name(error.code);
-    if error.message.is_empty() {
-        return format!("Check RPC failed with: {code}\n");
-    }
-    format!("Check RPC failed with: {code} ({})\n", error.message)
+fn failure(error: &RpcError, as_mixc: bool) -> String {
+    format!("Check RPC failed with: {}\n", error.text(as_mixc))
 }
 
 #[cfg(test)]
@@ -177,7 +175,7 @@ mod tests {
 
     #[test]
     fn failures_have_code_and_message() {
-        let failed = |code, message: &str| failure(&RpcError { code, message: message.to_owned() });
+        let failed = |code, message: &str| failure(&RpcError::new(code, message), true);
         assert_eq!(failed(14, "busy"), "Check RPC failed with: Unavailable (busy)\n");
         assert_eq!(failed(4, ""), "Check RPC failed with: DeadlineExceeded\n");
         assert_eq!(failed(99, ""), "Check RPC failed with: Code(99)\n");

@@ -59,7 +59,7 @@ pub(super) fn table(response: &CheckResponse, quotas: &Quotas, io: &Io) -> Strin
     let style = if code == 0 { Style::Good } else { Style::Error };
     let mut text = io.paint(style, &status_code_name(code));
     if !message.is_empty() {
-        let _ = write!(text, "  {message}");
+        let _ = write!(text, "  {}", output::escaped(&message));
     }
     let duration = output::long_duration(from_wire(precondition.and_then(|p| p.valid_duration)));
     let uses = precondition.map_or(0, |p| p.valid_use_count);

@@ -35,7 +35,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     let settings = settings.and_then(|()| options.check_addresses()).and_then(|()| options.log.check());
     findings.push(match settings {
         Ok(()) => ok("settings", "valid".to_owned()),
-        Err(error) => fail("settings", error.0, "see `mixer server --help`"),
+        Err(error) => fail("settings", error.0, "see `mixer doctor --help`"),
     });
     let misspelt = "`mixer server --print-config` prints every setting with its origin";
     findings.extend(options.suspicions.iter().map(|what| warn("environment", what.clone(), misspelt)));

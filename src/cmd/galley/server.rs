@@ -102,7 +102,7 @@ impl GalleyServerArgs {
                 token_file: operations.ctrlz_token_file.clone(),
                 allowed_hosts: hosts.filter(|name| !name.is_empty()).collect(),
                 // compat(1.3): the PUT of a scope passes over what is no level; pinned by cli/ctrlz.yaml.
-                skips_unknown_levels: personality.is_legacy(),
+                scopes_as_istio: personality.is_legacy(),
             },
             monitoring_port: operations.monitoring_port,
             pprof_port: operations.enable_profiling.then_some(operations.pprof_port),

@@ -64,10 +64,10 @@ impl ProbeTarget {
 
 async fn check_health(mut connection: MixerConnection, service: &str) -> Result<(), String> {
     let request = HealthCheckRequest { service: service.to_owned() };
-    let answer: HealthCheckResponse = connection
-        .unary(request, HEALTH_CHECK)
-        .await
-        .map_err(|e| format!("{}: {}", tonic::Code::from(e.code).description(), e.message))?;
+    let answer: HealthCheckResponse = connection.unary(request, HEALTH_CHECK).await.map_err(|e| {
+        let message = e.unreachable.unwrap_or(e.message);
+        format!("{}: {message}", tonic::Code::from(e.code).description())
+    })?;
     match answer.status() {
         ServingStatus::Serving => Ok(()),
         other => Err(format!("the service returned {}", other.as_str_name())),

@@ -165,7 +165,7 @@ impl ServerArgs {
                 .and_then(OnConfigError::from_name)
                 .unwrap_or(defaults.config_on_error),
             allow_empty_config: store.empty.allow_empty_config,
-            hides_accepted_by_istio: defaults.hides_accepted_by_istio,
+            problems_as_istio_mixer: defaults.problems_as_istio_mixer,
             standard_attributes: defaults.standard_attributes,
             config_cache: store.config_cache.clone(),
             config_write_status: store.config_write_status,

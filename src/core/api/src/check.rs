@@ -7,7 +7,7 @@ use super::call::CallInfo;
 use super::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use super::pipeline::{self, PhaseError};
 use super::principal::set_principal;
-use super::response::ResponseBuilder;
+use super::response::{ResponseBuilder, Ungranted};
 use super::waiting;
 use super::worker::{CallScope, MessageLimits, WorkerContext};
 use crate::load_shedding::{self, Demand};
@@ -132,8 +132,8 @@ async fn decide<'a>(
     out.extend_from_slice(&EMPTY_MESSAGE);
     let global_word_count = request.global_word_count;
     let status = Status::default();
-    let (refused_by, exhausted) = (None, String::new());
-    let mut response = ResponseBuilder { global_word_count, status, refused_by, exhausted, out, protocol };
+    let (refused_by, ungranted) = (None, Ungranted::default());
+    let mut response = ResponseBuilder { global_word_count, status, refused_by, ungranted, out, protocol };
     pipeline::decide(published, &mut bag, cache, quotas, &mut response, context).await.map_err(|error| {
         match error {
             PhaseError::Preprocess(error) => {
@@ -142,15 +142,14 @@ async fn decide<'a>(
             PhaseError::Check(error) => failure(&error),
         }
     })?;
-    let ResponseBuilder { status, refused_by, exhausted, mut out, .. } = response;
+    let ResponseBuilder { status, refused_by, ungranted, mut out, .. } = response;
     if status.code != 0 {
         let by = DeniedBy::rule(refused_by.as_ref());
         let refusal = Refusal { code: status.code, message: &status.message, by, cached: false };
         published.denials.record(refusal, published.routes.snapshot(), &bag, || body);
-    } else if !exhausted.is_empty() {
+    } else if let Some((names, message)) = ungranted.refusal() {
         // Proxies refuse the request, as Envoy does whose limit is reached.
-        let message = format!("Quota is exhausted for: {exhausted}");
-        let by = DeniedBy::Quota(&exhausted);
+        let by = DeniedBy::Quota(&names);
         let refusal = Refusal { code: Code::ResourceExhausted as i32, message: &message, by, cached: false };
         published.denials.record(refusal, published.routes.snapshot(), &bag, || body);
     }

@@ -2,6 +2,8 @@
 
 mod quotas;
 
+pub(super) use quotas::Ungranted;
+
 use super::pipeline::{Cacheable, DecisionSink};
 use mixer_attribute::response::{
     HeaderAction, HeaderOperation, Precondition, RouteDirective, push_precondition,
@@ -21,8 +23,8 @@ pub(super) struct ResponseBuilder {
     pub(super) status: Status,
     /// The rule that refuses the request.
     pub(super) refused_by: Option<Refuser>,
-    /// The quotas of which nothing was granted although the check passes, joined with commas.
-    pub(super) exhausted: String,
+    /// The quotas of which nothing was granted although the check passes.
+    pub(super) ungranted: Ungranted,
     /// The message, with a prefix that has no length yet.
     pub(super) out: Vec<u8>,
     /// [`DecisionSink::protocol`].

@@ -72,6 +72,8 @@ pub struct DiagnosticDetails {
     pub expression: Option<ExpressionPlace>,
     /// How to fix it.
     pub hint: Option<String>,
+    /// `name.kind.namespace` of another resource whose error causes this one.
+    pub cause: Option<Box<str>>,
     /// The chunk, for problems of documents that are not resources.
     pub chunk: Option<Chunk>,
     /// Whether Istio Mixer has no such problem and logs nothing.
@@ -132,6 +134,7 @@ impl Diagnostic {
             field,
             expression: None,
             hint: None,
+            cause: None,
             chunk: None,
             accepted_by_istio: false,
             more: 0,

@@ -79,7 +79,7 @@ struct Shard<V: CachedAnswer> {
     /// The epoch of the last look-up, and the first look-up of that epoch: what was decided before it has ended.
     epoch: u64,
     valid_from: Miss,
-    answers: Cache<CacheKey, CacheEntry<V>, EntryWeigher, foldhash::fast::RandomState, EvictionCounter>,
+    answers: Cache<CacheKey, CacheEntry<V>, EntryWeigher, foldhash::fast::RandomState, RemovalCounter>,
     scratch: Vec<u8>,
     counters: Arc<CheckCacheCounters>,
 }
@@ -123,17 +123,15 @@ impl<V: CachedAnswer> Weighter<CacheKey, CacheEntry<V>> for EntryWeigher {
     }
 }
 
-/// Counts evictions.
+/// Counts the entries that an insertion removes: those that it evicts, and the one that it replaces.
 #[derive(Clone)]
-struct EvictionCounter {
-    counters: Arc<CheckCacheCounters>,
-}
+struct RemovalCounter;
 
-impl<V> Lifecycle<CacheKey, CacheEntry<V>> for EvictionCounter {
-    type RequestState = ();
+impl<V> Lifecycle<CacheKey, CacheEntry<V>> for RemovalCounter {
+    type RequestState = u64;
 
-    fn on_evict(&self, (): &mut Self::RequestState, _: CacheKey, _: CacheEntry<V>) {
-        self.counters.count(CheckCacheCounters::EVICTIONS);
+    fn on_evict(&self, removed: &mut Self::RequestState, _: CacheKey, _: CacheEntry<V>) {
+        *removed += 1;
     }
 }
 
@@ -179,7 +177,7 @@ impl<V: CachedAnswer> Shard<V> {
             limits.bytes,
             weigher,
             foldhash::fast::RandomState::default(),
-            EvictionCounter { counters: Arc::clone(&counters) },
+            RemovalCounter,
         );
         let (shapes, scratch) = (Shapes::default(), Vec::new());
         Self { shapes, lookups: 0, epoch: 0, valid_from: Miss(0), answers, scratch, counters }

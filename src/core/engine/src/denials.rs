@@ -32,7 +32,7 @@ use mixer_base::shard::{self, ShardedCounters};
 
 /// Maximum number of recorded denials.
 pub const KEPT: usize = 256;
-/// Maximum number of denials recorded per second and worker.
+/// Maximum number of denials recorded per second and worker, and of those whose group has no recent one.
 pub const KEPT_A_SECOND: u32 = 20;
 /// Bytes of a slot, which holds message and request. A request that does not fit is recorded without its attributes.
 const SLOT: usize = 4096;
@@ -163,7 +163,11 @@ pub struct Denials {
 
 /// Two cache lines, because adjacent lines are prefetched in pairs.
 #[repr(align(128))]
-struct ShardLimit(RateLimit);
+struct ShardLimit {
+    all: RateLimit,
+    /// Of denials whose group has none that was recorded lately: callers who are refused often leave room for others.
+    of_groups: RateLimit,
+}
 
 struct Ring {
     next: u64,
@@ -207,13 +211,19 @@ fn slot(id: u64) -> usize {
     usize::try_from(id % KEPT as u64).unwrap_or(0) * SLOT
 }
 
+impl ShardLimit {
+    fn new(per_second: u32) -> Self {
+        Self { all: RateLimit::new(per_second), of_groups: RateLimit::new(per_second) }
+    }
+}
+
 impl Denials {
-    /// Records at most `per_second` denials per second and worker.
+    /// Records at most `per_second` denials per second and worker, and as many of groups that have no recent one.
     fn with_rate(per_second: u32) -> Self {
         let ring = Ring { next: 0, kept: VecDeque::new(), bytes: Vec::new() };
         Self {
             counts: ShardedCounters::new(rpc_code::COUNT),
-            limits: (0..shard::count()).map(|_| ShardLimit(RateLimit::new(per_second))).collect(),
+            limits: (0..shard::count()).map(|_| ShardLimit::new(per_second)).collect(),
             groups: Groups::default(),
             ring: Mutex::new(ring),
         }
@@ -234,10 +244,13 @@ impl Denials {
         if let DeniedBy::Rule(refuser) = refusal.by {
             refuser.count();
         }
-        let limit = self.limits.get(shard::current());
-        let is_recorded = limit.is_some_and(|limit| limit.0.admit().is_some());
-        let id = is_recorded.then(|| self.keep(refusal, snapshot, request().as_ref()));
-        self.groups.count(refusal, snapshot, bag, id);
+        let (group, lacks_sample) = self.groups.count(refusal, snapshot, bag);
+        let is_recorded = self.limits.get(shard::current()).is_some_and(|limit| {
+            limit.all.admit().is_some() || (lacks_sample && limit.of_groups.admit().is_some())
+        });
+        if is_recorded {
+            self.groups.note_sample(group, self.keep(refusal, snapshot, request().as_ref()));
+        }
     }
 
     /// Puts a denial into the ring and returns its id.

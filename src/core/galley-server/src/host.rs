@@ -479,7 +479,7 @@ impl<'o> Start<'o> {
             actions: self.actions(plane),
             settings: self.options.settings(),
             guard,
-            skips_unknown_levels: self.options.introspection.skips_unknown_levels,
+            scopes_as_istio: self.options.introspection.scopes_as_istio,
             large_answers: Arc::new(LargeAnswers::new(&Arc::new(Share::new(PAGES)))),
             program: Program {
                 topics: introspect::TOPICS,

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::page::Page;
 use super::{Server, configuration, format, parameter, plot};
+use mixer_base::log::escaped;
 use mixer_engine::denials::{
     Denial, DenialGroup, DenialGroups, DenialKind, KEPT, KEPT_A_SECOND, status_name,
 };
@@ -104,7 +105,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/denialz/",
         title: "Recent Denials",
-        lead: html! { "Denied requests: every one is counted by what refused it, by service and by caller; at most " (KEPT_A_SECOND) " per second and worker are recorded, " (KEPT) " in total. Secret values are masked." },
+        lead: html! { "Denied requests: every one is counted by what refused it, by service and by caller; at most " (KEPT_A_SECOND) " per second and worker are recorded, and as many of groups that have no record of the last second, " (KEPT) " in total. Secret values are masked." },
         json: "/denialj/",
         body: html! {
             div.bar { (format::filter(q, "by rule, service, caller, message or attribute")) }
@@ -198,7 +199,7 @@ fn item(denial: &Denial) -> Markup {
             details data-keep={ "denial-" (denial.id) } {
                 summary {
                     span.pill.bad { (status_name(denial.code)) } " "
-                    span.message { (denial.message) @if denial.message.is_empty() { span.dim { "no message" } } } " "
+                    span.message { (escaped(&denial.message)) @if denial.message.is_empty() { span.dim { "no message" } } } " "
                     @if denial.cached { span.pill { "from the cache" } " " }
                     span.dim { "by " (name(denial)) } " "
                     span.dim { (format::ago(denial.time)) }
@@ -209,7 +210,7 @@ fn item(denial: &Denial) -> Markup {
                     @if denial.kind == DenialKind::Rule { (configuration::link(&denial.by)) " " }
                     span.dim { "snapshot " (denial.snapshot) ", " (format::instant(denial.time)) } }
                 @if denial.attributes.is_none() { p.dim { "The request was too large to be recorded." } }
-                dl.attributes { @for (name, value) in denial.attributes.iter().flatten() { dt { code { (name) } } dd { (value) } } }
+                dl.attributes { @for (name, value) in denial.attributes.iter().flatten() { dt { code { (name) } } dd { (escaped(value)) } } }
             }
         }
     }

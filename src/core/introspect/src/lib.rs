@@ -6,7 +6,7 @@
 //! not disturb requests: it loads the published state, sums counters and copies bounded rings.
 //!
 //! ```ignore
-//! let parts = Introspection { metrics, log, conditions, degradations, actions, settings, guard, skips_unknown_levels, large_answers, program };
+//! let parts = Introspection { metrics, log, conditions, degradations, actions, settings, guard, scopes_as_istio, large_answers, program };
 //! let router = mixer_introspect::routes(parts, Engine { runtime, store, connections });
 //! ```
 //! See docs/operations.md.
@@ -100,8 +100,8 @@ pub struct Introspection {
     pub settings: Vec<(&'static str, String)>,
     /// Access control.
     pub guard: Guard,
-    /// [`IntrospectionOptions::skips_unknown_levels`].
-    pub skips_unknown_levels: bool,
+    /// [`IntrospectionOptions::scopes_as_istio`].
+    pub scopes_as_istio: bool,
     /// Bounds large answers. Other endpoints may share it.
     pub large_answers: Arc<LargeAnswers>,
     /// What differs between programs.

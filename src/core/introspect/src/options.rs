@@ -22,8 +22,8 @@ pub struct IntrospectionOptions {
     pub token_file: PathBuf,
     /// Allowed names in `Host` besides IP addresses and `localhost`.
     pub allowed_hosts: Vec<String>,
-    /// Passes over log levels that do not exist, as Istio Mixer does, instead of refusing them.
-    pub skips_unknown_levels: bool,
+    /// Whether a PUT of a logging scope passes over what it does not know, as that of Istio Mixer, instead of refusing it.
+    pub scopes_as_istio: bool,
 }
 
 impl IntrospectionOptions {
@@ -84,7 +84,7 @@ impl Default for IntrospectionOptions {
             read_only: false,
             token_file: PathBuf::new(),
             allowed_hosts: Vec::new(),
-            skips_unknown_levels: false,
+            scopes_as_istio: false,
         }
     }
 }

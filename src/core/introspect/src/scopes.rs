@@ -74,21 +74,33 @@ fn unknown(name: &str) -> Response {
     plain(StatusCode::BAD_REQUEST, format!("unknown scope name: {name}"))
 }
 
-/// The body of a PUT. compat(1.3): absent fields are unchanged, but an absent `log_callers` means false.
+/// The body of a PUT. Absent fields are unchanged; compat(1.3): an absent `log_callers` means false there, and other fields nothing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Wanted {
     output_level: String,
     stack_trace_level: String,
-    log_callers: bool,
+    log_callers: Option<bool>,
+    #[serde(flatten)]
+    others: BTreeMap<String, serde_json::Value>,
 }
 
 impl Wanted {
-    /// The levels of output and of stack traces. Errors: there is no such level; with `skips_unknown`, as in Istio Mixer, it is passed over.
-    fn levels(&self, skips_unknown: bool) -> Result<[Option<LogLevel>; 2], String> {
-        let level =
-            |word: &str| level(word).or_else(|error| if skips_unknown { Ok(None) } else { Err(error) });
-        Ok([level(&self.output_level)?, level(&self.stack_trace_level)?])
+    /// Changes the state of a scope. `as_istio`: what is not known is passed over, as in Istio Mixer. Errors: there is no such level or field.
+    fn apply_to(&self, state: &mut ScopeState, as_istio: bool) -> Result<(), String> {
+        // What a GET answers can be sent back.
+        let unknown = self.others.keys().find(|field| !["name", "description"].contains(&field.as_str()));
+        if let Some(field) = unknown.filter(|_| !as_istio) {
+            return Err(format!(
+                "unknown field: {field}; the fields are output_level, stack_trace_level and log_callers"
+            ));
+        }
+        let level = |word: &str| level(word).or_else(|error| if as_istio { Ok(None) } else { Err(error) });
+        let (output, stack_trace) = (level(&self.output_level)?, level(&self.stack_trace_level)?);
+        state.output_level = output.unwrap_or(state.output_level);
+        state.stack_trace_level = stack_trace.unwrap_or(state.stack_trace_level);
+        state.caller = self.log_callers.unwrap_or(state.caller && !as_istio);
+        Ok(())
     }
 }
 
@@ -105,13 +117,9 @@ pub(super) async fn change(
     let Some(mut state) = server.log.scopes().into_iter().find(|scope| scope.name == name) else {
         return unknown(&name);
     };
-    let [output, stack_trace] = match wanted.levels(server.skips_unknown_levels) {
-        Ok(levels) => levels,
-        Err(error) => return plain(StatusCode::BAD_REQUEST, error),
-    };
-    state.output_level = output.unwrap_or(state.output_level);
-    state.stack_trace_level = stack_trace.unwrap_or(state.stack_trace_level);
-    state.caller = wanted.log_callers;
+    if let Err(error) = wanted.apply_to(&mut state, server.scopes_as_istio) {
+        return plain(StatusCode::BAD_REQUEST, error);
+    }
     apply(&server, state, Duration::ZERO);
     StatusCode::ACCEPTED.into_response()
 }

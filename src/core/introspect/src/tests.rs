@@ -126,7 +126,7 @@ impl Fixture {
             actions: vec![Action { name: "SIGUSR1", about: "tells", run: Arc::new(|| {}) }],
             settings: vec![("APIPort", "9091".to_owned())],
             guard,
-            skips_unknown_levels: false,
+            scopes_as_istio: false,
             program: Program::mixer(&runtime),
         };
         let server = Arc::new(Server::new(parts, engine));
@@ -471,12 +471,24 @@ async fn levels_that_do_not_exist_are_refused() {
         let told = format!("unknown level: {word}; the levels are none, error, warn, info, debug");
         assert_eq!(put(body).await, (400, told), "{body}");
     }
+    for field in ["outputLevel", "level"] {
+        let told =
+            format!("unknown field: {field}; the fields are output_level, stack_trace_level and log_callers");
+        assert_eq!(put(&format!(r#"{{"{field}": "debug"}}"#)).await, (400, told));
+    }
     let (status, _, text) = fixture.ask(Method::POST, "/scopez/", "scope=api&output_level=loud").await;
     assert_eq!((status, text.starts_with("unknown level: loud; ")), (400, true), "{text}");
     assert_eq!(fixture.get("/scopej/api").await, before, "nothing has changed");
     // What is read may be written, also of a scope whose level this interface does not know.
     assert_eq!(put(&before).await.0, 202);
-    assert_eq!(put(r#"{"output_level": ""}"#).await.0, 202);
+    assert_eq!(put(r#"{"output_level": "", "log_callers": true}"#).await.0, 202);
+    assert_eq!(put(r#"{"output_level": "debug"}"#).await.0, 202);
+    let after: serde_json::Value = serde_json::from_str(&fixture.get("/scopej/api").await).unwrap();
+    assert_eq!(
+        (&after["output_level"], &after["log_callers"]),
+        (&"debug".into(), &true.into()),
+        "what is not named stays"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,7 +25,7 @@ pub(super) fn introspection(
         actions: actions(controls),
         settings: options.settings_in_effect(),
         guard,
-        skips_unknown_levels: options.introspection.skips_unknown_levels,
+        scopes_as_istio: options.introspection.scopes_as_istio,
         large_answers,
         program: Program::mixer(&controls.runtime),
     };

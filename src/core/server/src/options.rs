@@ -92,8 +92,8 @@ pub struct ServerOptions {
     pub config_on_error: OnConfigError,
     /// Whether a configuration without resources is meant.
     pub allow_empty_config: bool,
-    /// compat(1.3): whether problems that Istio Mixer does not have, such as unknown kinds, are not logged.
-    pub hides_accepted_by_istio: bool,
+    /// compat(1.3): whether problems are logged in Istio Mixer's words, and those that it does not have, such as unknown kinds, are not.
+    pub problems_as_istio_mixer: bool,
     /// Whether the attributes that Envoy and Istio's proxies send are known without a manifest.
     pub standard_attributes: bool,
     /// Directory with the last good configuration for the next start; empty: none.
@@ -187,7 +187,7 @@ impl Default for ServerOptions {
             drop_lost_configuration: false,
             config_on_error: OnConfigError::KeepLast,
             allow_empty_config: false,
-            hides_accepted_by_istio: false,
+            problems_as_istio_mixer: false,
             config_cache: PathBuf::new(),
             standard_attributes: true,
             config_write_status: false,

@@ -8,6 +8,38 @@ use mixer_attribute::AttributeBag;
 use mixer_attribute::response::{QuotaGrant, forbid_reuse, push_quota};
 use mixer_engine::dispatch::{DispatchError, QuotaOutcome, QuotaRequest};
 
+/// The names of quotas of which nothing was granted.
+#[derive(Debug, Default)]
+pub(crate) struct Ungranted {
+    exhausted: String,
+    failed: String,
+}
+
+impl Ungranted {
+    fn push(&mut self, name: &str, has_failed: bool) {
+        let names = if has_failed { &mut self.failed } else { &mut self.exhausted };
+        if !names.is_empty() {
+            names.push(',');
+        }
+        names.push_str(name);
+    }
+
+    /// The names, joined with commas, and the message of a refusal; `None` if there are none.
+    pub(crate) fn refusal(&self) -> Option<(String, String)> {
+        let Self { exhausted, failed } = self;
+        let (names, message) = match (exhausted.is_empty(), failed.is_empty()) {
+            (true, true) => return None,
+            (false, true) => (exhausted.clone(), format!("Quota is exhausted for: {exhausted}")),
+            (true, false) => (failed.clone(), format!("Quota failed: {failed}")),
+            (false, false) => (
+                format!("{exhausted},{failed}"),
+                format!("Quota is exhausted for: {exhausted}; quota failed: {failed}"),
+            ),
+        };
+        Some((names, message))
+    }
+}
+
 impl QuotaSink for ResponseBuilder {
     fn allocated(
         &mut self,
@@ -15,15 +47,8 @@ impl QuotaSink for ResponseBuilder {
         result: Result<QuotaOutcome, DispatchError>,
         bag: &AttributeBag<'_>,
     ) -> ControlFlow<()> {
-        let grant = match result {
+        let grant = match &result {
             Ok(outcome) => {
-                // A part of what was asked for lets requests pass.
-                if outcome.granted == 0 && quota.amount > 0 {
-                    if !self.exhausted.is_empty() {
-                        self.exhausted.push(',');
-                    }
-                    self.exhausted.push_str(quota.name);
-                }
                 QuotaGrant { valid_duration: outcome.valid_duration, granted_amount: outcome.granted }
             }
             Err(error) => {
@@ -31,6 +56,10 @@ impl QuotaSink for ResponseBuilder {
                 QuotaGrant::default()
             }
         };
+        // A part of what was asked for lets requests pass.
+        if grant.granted_amount == 0 && quota.amount > 0 {
+            self.ungranted.push(quota.name, result.is_err());
+        }
         let (global_word_count, reads) = (self.global_word_count, self.reads());
         push_quota(&mut self.out, quota.name, grant, |out| {
             bag.encode_references(global_word_count, reads, out)

@@ -327,9 +327,9 @@ fn of_other_program(text: &str) -> Option<&'static str> {
     })
 }
 
-/// Istio Mixer's text for a document without kind, name or namespace.
+/// Istio Mixer's text for a document without kind, name or namespace; secrets are masked.
 fn incomplete_key(extracted: &str, text: &str) -> String {
-    format!("key elements are empty. Extracted as {extracted} from\n <<{text}>>")
+    format!("key elements are empty. Extracted as {extracted} from\n <<{}>>", yaml::mask_secrets(text))
 }
 
 /// The position of a chunk, for diagnostics.

@@ -55,6 +55,10 @@ impl CheckCacheCounters {
     }
 
     pub(super) fn count(&self, what: usize) {
-        self.0.add(what, 1);
+        self.add(what, 1);
+    }
+
+    pub(super) fn add(&self, what: usize, count: u64) {
+        self.0.add(what, count);
     }
 }

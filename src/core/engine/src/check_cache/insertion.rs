@@ -48,12 +48,13 @@ impl<V: CachedAnswer> Shard<V> {
             return false;
         }
         let key = CacheKey { shape: shape.id, values: values.into() };
-        // Without a look-up since, no other call can have stored one.
-        let is_latest = entry.miss == Miss(self.lookups);
-        if !is_latest && self.answers.peek(&key).is_some_and(|known| known.miss > entry.miss) {
+        let known = self.answers.peek(&key).map(|known| known.miss);
+        if known.is_some_and(|known| known > entry.miss) {
             return false;
         }
-        self.answers.insert(key, entry);
+        let mut removed = 0;
+        self.answers.insert_with_lifecycle(key, entry, &mut removed);
+        self.counters.add(CheckCacheCounters::EVICTIONS, removed.saturating_sub(known.is_some().into()));
         true
     }
 }

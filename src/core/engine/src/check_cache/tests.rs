@@ -91,6 +91,24 @@ fn every_look_up_write_and_eviction_is_counted() {
     assert!((90..=100).contains(&fixture.cache.len()), "{}", fixture.cache.len());
 }
 
+/// Two calls that were both missed store under one key.
+#[test]
+fn what_is_replaced_was_not_evicted() {
+    let fixture = Fixture::new(100, 1 << 20);
+    let store = |a: &str| {
+        let (arena, body) = (Bump::new(), OwnedAttributes::from_iter([("a", a)]).to_bytes(0));
+        let bag = AttributeBag::decode(&body, None, &fixture.vocabulary, &arena).unwrap();
+        let miss = fixture.cache.find(&bag, 7, |_, _| None::<TestAnswer>).unwrap_err();
+        bag.get(fixture.vocabulary.slot(b"a").unwrap());
+        let answer = TestAnswer { number: 1, size: 100 };
+        fixture.cache.put(&bag, 7, miss, &bag.references(), Duration::from_secs(60), answer);
+    };
+    (0..5).for_each(|_| store("x"));
+    store("y");
+    let [_, _, writes, evictions] = fixture.counts();
+    assert_eq!((writes, evictions, fixture.cache.len()), (6, 0, 2));
+}
+
 /// Answers that were decided before, also those that are stored later, are not found; those decided since are.
 #[test]
 fn a_change_of_answers_ends_all_that_are_cached() {

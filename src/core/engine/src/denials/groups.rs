@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher};
 use std::net::IpAddr;
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -11,6 +11,7 @@ use super::{DenialKind, Refusal};
 use crate::snapshot::Snapshot;
 use mixer_attribute::text::{ip_from_bytes, text};
 use mixer_attribute::{AttributeBag, Value};
+use mixer_base::secrets::mask_value;
 use mixer_base::shard;
 
 /// Most groups of a shard. Beyond it, the one that was counted least recently is left out of the list.
@@ -40,8 +41,10 @@ const CALLER: &[&str] = &[
     "origin.ip",
     "source.ip",
     "context.reporter.principal",
-    "ratelimit.key",
+    "ratelimit.descriptor",
 ];
+/// For how long the record of a denial stands for all of its group.
+const SAMPLE_AGE: Duration = Duration::from_secs(1);
 
 /// Denials of one rule, quota or limit for one service and caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +74,10 @@ pub struct DenialGroups {
     pub others: u64,
 }
 
+/// A group of the shard of a thread.
+#[derive(Clone, Copy)]
+pub(super) struct GroupKey(u64);
+
 /// The groups, by shard.
 pub(super) struct Groups {
     hasher: foldhash::quality::RandomState,
@@ -84,8 +91,8 @@ struct Shard(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    /// By a hash of its texts.
-    groups: FxHashMap<u64, DenialGroup>,
+    /// By a hash of its texts; with when the last record was made.
+    groups: FxHashMap<u64, (DenialGroup, Option<Instant>)>,
     others: u64,
 }
 
@@ -108,12 +115,21 @@ fn first<'a>(names: &[&'static str], bag: &AttributeBag<'a>) -> Option<(&'static
 /// The text of an attribute; masked if it is secret, and cut.
 fn shown(value: Option<(&'static str, Value<'_>)>, snapshot: &Snapshot) -> String {
     let Some((name, value)) = value else { return String::new() };
-    let plain = match value {
-        Value::Bytes(bytes) => ip_from_bytes(bytes).map(|ip: IpAddr| ip.to_string()),
-        _ => None,
+    let whole = |plain: &str| snapshot.secrets.mask_value(name, plain).into_owned();
+    let mut masked = match value {
+        Value::Bytes(bytes) => match ip_from_bytes(bytes) {
+            Some(ip) => whole(&IpAddr::to_string(&ip)),
+            None => whole(&text(value).to_string()),
+        },
+        // Entries of a descriptor: each is masked by its own key.
+        Value::StringMap(map) if !snapshot.secrets.is_secret(name) => {
+            let lossy = String::from_utf8_lossy;
+            let entries = map.entries.iter().map(|(key, value)| (lossy(key), lossy(value)));
+            let entries = entries.map(|(key, value)| format!("{key}={}", mask_value(&key, &value)));
+            entries.collect::<Vec<_>>().join(" ")
+        }
+        _ => whole(&text(value).to_string()),
     };
-    let plain = plain.unwrap_or_else(|| text(value).to_string());
-    let mut masked = snapshot.secrets.mask_value(name, &plain).into_owned();
     masked.truncate(masked.floor_char_boundary(MAX_TEXT));
     masked
 }
@@ -122,38 +138,37 @@ fn shown(value: Option<(&'static str, Value<'_>)>, snapshot: &Snapshot) -> Strin
 fn hash_value(value: &Option<(&'static str, Value<'_>)>, hasher: &mut impl Hasher) {
     match value {
         Some((_, Value::String(bytes) | Value::Bytes(bytes))) => bytes.hash(hasher),
+        Some((_, Value::StringMap(map))) => map.entries.iter().for_each(|entry| entry.hash(hasher)),
         Some((name, value)) => (name, text(*value).to_string()).hash(hasher),
         None => 0.hash(hasher),
     }
 }
 
 impl Groups {
-    /// Counts a denial; `id` is that of its record.
+    /// Counts a denial. Returns its group, and whether no denial of it was recorded in the last second.
     pub(super) fn count(
         &self,
         refusal: Refusal<'_>,
         snapshot: &Snapshot,
         bag: &AttributeBag<'_>,
-        id: Option<u64>,
-    ) {
+    ) -> (GroupKey, bool) {
         let (service, caller) = (first(SERVICE, bag), first(CALLER, bag));
         let mut hasher = self.hasher.build_hasher();
         (refusal.by.kind(), refusal.by.parts()).hash(&mut hasher);
         hash_value(&service, &mut hasher);
         hash_value(&caller, &mut hasher);
         let key = hasher.finish();
-        let Some(shard) = self.shards.get(shard::current()) else { return };
+        let Some(shard) = self.shards.get(shard::current()) else { return (GroupKey(key), false) };
         let mut table = shard.0.lock();
         let now = SystemTime::now();
-        if let Some(group) = table.groups.get_mut(&key) {
+        if let Some((group, sampled)) = table.groups.get_mut(&key) {
             group.count += 1;
             group.last = now;
-            group.sample = id.or(group.sample);
-            return;
+            return (GroupKey(key), sampled.is_none_or(|sampled| sampled.elapsed() >= SAMPLE_AGE));
         }
         if table.groups.len() >= MAX_GROUPS {
-            let oldest = table.groups.iter().min_by_key(|(_, group)| group.last).map(|(key, _)| *key);
-            if let Some(gone) = oldest.and_then(|key| table.groups.remove(&key)) {
+            let oldest = table.groups.iter().min_by_key(|(_, (group, _))| group.last).map(|(key, _)| *key);
+            if let Some((gone, _)) = oldest.and_then(|key| table.groups.remove(&key)) {
                 table.others += gone.count;
             }
         }
@@ -161,8 +176,17 @@ impl Groups {
         by.truncate(by.floor_char_boundary(super::MAX_VALUE));
         let (service, caller) = (shown(service, snapshot), shown(caller, snapshot));
         let group =
-            DenialGroup { kind: refusal.by.kind(), by, service, caller, count: 1, last: now, sample: id };
-        table.groups.insert(key, group);
+            DenialGroup { kind: refusal.by.kind(), by, service, caller, count: 1, last: now, sample: None };
+        table.groups.insert(key, (group, None));
+        (GroupKey(key), true)
+    }
+
+    /// Notes the record of a denial of a group that this thread has just counted.
+    pub(super) fn note_sample(&self, GroupKey(key): GroupKey, id: u64) {
+        let Some(shard) = self.shards.get(shard::current()) else { return };
+        if let Some((group, sampled)) = shard.0.lock().groups.get_mut(&key) {
+            (group.sample, *sampled) = (Some(id), Some(Instant::now()));
+        }
     }
 
     /// The groups of all shards.
@@ -172,7 +196,7 @@ impl Groups {
         for Shard(table) in &self.shards {
             let table = table.lock();
             others += table.others;
-            for (key, group) in &table.groups {
+            for (key, (group, _)) in &table.groups {
                 match all.get_mut(key) {
                     Some(known) => {
                         known.count += group.count;

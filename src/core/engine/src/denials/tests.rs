@@ -171,6 +171,67 @@ fn denials_are_grouped_by_what_refused_them_by_service_and_by_caller() {
     assert_eq!(listed + groups.others, denials.total(), "each denial is in one group or among the others");
 }
 
+/// Who is refused often takes no record from others.
+#[test]
+fn each_group_has_a_record() {
+    let denials = Denials::default();
+    let snapshot = snapshot(1, &[]);
+    let vocabulary = vocabulary_of_descriptors();
+    let refuse = |user: &str| {
+        let body = descriptor(&[("user", user)]);
+        let arena = Bump::new();
+        let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+        let by = DeniedBy::Limit("shop: user");
+        denials.record(Refusal { code: 8, message: "", by, cached: false }, &snapshot, &bag, || &body);
+    };
+    (0..500).for_each(|_| refuse("mallory"));
+    refuse("bob");
+    let groups = denials.groups().list;
+    let shown: Vec<_> = groups.iter().map(|group| (&*group.caller, group.count)).collect();
+    assert_eq!(shown, [("user=mallory", 500), ("user=bob", 1)]);
+    for group in groups {
+        let sample = denials.get(group.sample.unwrap(), &vocabulary).unwrap().attributes.unwrap();
+        let user = format!("user={}", sample.first().unwrap().1);
+        assert_eq!(user, group.caller, "{sample:?}");
+    }
+    for user in 0..500 {
+        refuse(&user.to_string());
+    }
+    assert!(
+        denials.list(&vocabulary).len() <= 6 * KEPT_A_SECOND as usize,
+        "new groups are recorded at a rate, too"
+    );
+}
+
+/// The caller of a rate limit is told by the values of the descriptor.
+#[test]
+fn secret_entries_of_descriptors_are_masked() {
+    let denials = Denials::default();
+    let snapshot = snapshot(1, &[]);
+    let vocabulary = vocabulary_of_descriptors();
+    let (arena, body) = (Bump::new(), descriptor(&[("path", "/a"), ("api_token", "hunter2")]));
+    let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+    let by = DeniedBy::Limit("shop: path.api_token");
+    denials.record(Refusal { code: 8, message: "", by, cached: false }, &snapshot, &bag, || b"");
+    let caller = denials.groups().list.remove(0).caller;
+    let mut parts: Vec<&str> = caller.split(' ').collect();
+    parts.sort_unstable();
+    assert_eq!(parts, ["api_token=***", "path=/a"]);
+}
+
+fn vocabulary_of_descriptors() -> Vocabulary {
+    let mut builder = Vocabulary::builder();
+    builder.declare("ratelimit.descriptor", ValueType::StringMap);
+    builder.build()
+}
+
+/// A request that says of itself only what descriptor it has.
+fn descriptor(entries: &[(&str, &str)]) -> Vec<u8> {
+    let mut attributes = OwnedAttributes::new();
+    attributes.insert("ratelimit.descriptor", entries.iter().copied());
+    attributes.to_bytes(0)
+}
+
 #[test]
 fn secret_callers_are_masked() {
     let denials = Denials::default();

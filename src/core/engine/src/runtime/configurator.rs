@@ -67,9 +67,9 @@ pub struct ConfigPolicy {
     pub allow_empty: bool,
     /// Where the last good configuration is kept for the next start.
     pub cache: Option<Arc<dyn CacheMedium>>,
-    /// compat(1.3): whether problems that Istio Mixer does not have are not logged: resources of unknown kinds, though they may be
-    /// misspelt, pinned by the scenario kinds-unknown-ignored, and annotations, labels and files without a meaning.
-    pub hides_accepted_by_istio: bool,
+    /// compat(1.3): whether problems are logged in Istio Mixer's words, and those that it does not have are not: resources of unknown kinds,
+    /// though they may be misspelt, pinned by the scenario kinds-unknown-ignored, and annotations, labels and files without a meaning.
+    pub problems_as_istio_mixer: bool,
 }
 
 impl ConfigPolicy {
@@ -153,7 +153,7 @@ pub struct Configurator {
 impl Configurator {
     /// A configurator for `runtime`.
     pub fn new(runtime: Arc<Runtime>, builder: SnapshotBuilder, options: ConfiguratorOptions) -> Self {
-        let ConfigPolicy { on_error, allow_empty, cache, hides_accepted_by_istio } = options.policy.clone();
+        let ConfigPolicy { on_error, allow_empty, cache, problems_as_istio_mixer } = options.policy.clone();
         let identity = CacheIdentity::new(options.store.url(), builder.options());
         // One configurator for each runtime.
         let _ = runtime.on_error.set(on_error);
@@ -172,7 +172,7 @@ impl Configurator {
             refill: Refill::default(),
             expected_more: false,
             waits: false,
-            log: ProblemLog::new(hides_accepted_by_istio),
+            log: ProblemLog::new(problems_as_istio_mixer),
             is_applying: false,
             shown_trouble: None,
         }
@@ -238,7 +238,7 @@ impl Configurator {
             self.last_good.relocate(&contents.resources);
         }
         // compat(1.3): Istio Mixer publishes nothing then.
-        let is_republished = is_moved && !self.options.policy.hides_accepted_by_istio;
+        let is_republished = is_moved && !self.options.policy.problems_as_istio_mixer;
         let has_changes = !changes.as_ref().is_some_and(Vec::is_empty) || self.reads_differently(&contents);
         let is_unchanged = !has_changes && !is_republished;
         match (is_unchanged, is_retry) {

@@ -11,30 +11,36 @@ const LOGGED: usize = 1_000;
 
 /// A problem, wherever it is in its file: an edit above moves it.
 #[derive(Debug, Clone)]
-struct Problem(Diagnostic);
+struct Problem {
+    diagnostic: Diagnostic,
+    /// Whether it is told in Istio Mixer's words.
+    as_istio_mixer: bool,
+}
 
 /// What distinguishes a problem from others.
 type Distinction<'p> = (Option<&'p str>, &'p str, &'static str, Severity, &'p str, Option<&'p str>, bool);
 
 impl Problem {
-    fn of(diagnostic: &Diagnostic) -> Self {
-        Self(diagnostic.clone())
+    fn of(diagnostic: &Diagnostic, as_istio_mixer: bool) -> Self {
+        Self { diagnostic: diagnostic.clone(), as_istio_mixer }
     }
 
     fn text(&self) -> &str {
-        self.0.legacy.as_deref().unwrap_or(&self.0.message)
+        let legacy = self.diagnostic.legacy.as_deref().filter(|_| self.as_istio_mixer);
+        legacy.unwrap_or(&self.diagnostic.message)
     }
 
     fn distinction(&self) -> Distinction<'_> {
-        let Diagnostic { file, details, .. } = &self.0;
+        let Diagnostic { file, details, .. } = &self.diagnostic;
         let DiagnosticDetails { resource, code, severity, hint, accepted_by_istio, .. } = &**details;
         (file.as_deref(), resource, *code, *severity, self.text(), hint.as_deref(), *accepted_by_istio)
     }
 
     /// Other components store resources of other kinds in the same directory. `hides_accepted`: so is what Istio Mixer accepts.
     fn is_minor(&self, hides_accepted: bool) -> bool {
-        let is_of_others = self.0.code == KIND_UNKNOWN && self.0.severity != Severity::Error;
-        is_of_others || (hides_accepted && self.0.accepted_by_istio)
+        let is_of_others =
+            self.diagnostic.code == KIND_UNKNOWN && self.diagnostic.severity != Severity::Error;
+        is_of_others || (hides_accepted && self.diagnostic.accepted_by_istio)
     }
 
     /// Logs that it is there. `line`: from 1, if it has one.
@@ -84,7 +90,7 @@ impl Ord for Problem {
 #[derive(Debug, Default)]
 pub(super) struct ProblemLog {
     known: BTreeMap<Problem, usize>,
-    hides_accepted_by_istio: bool,
+    as_istio_mixer: bool,
 }
 
 /// What changed.
@@ -96,16 +102,16 @@ struct News {
 }
 
 impl ProblemLog {
-    /// Nothing is logged yet. `hides_accepted_by_istio`: as [`ConfigPolicy`](super::ConfigPolicy).
-    pub(super) fn new(hides_accepted_by_istio: bool) -> Self {
-        Self { known: BTreeMap::new(), hides_accepted_by_istio }
+    /// Nothing is logged yet. `as_istio_mixer`: as [`ConfigPolicy`](super::ConfigPolicy).
+    pub(super) fn new(as_istio_mixer: bool) -> Self {
+        Self { known: BTreeMap::new(), as_istio_mixer }
     }
 
     /// Logs what is new or gone. A problem whose text changed is both.
     pub(super) fn update(&mut self, diagnostics: &[Diagnostic]) {
         let News { new, gone } = self.note(diagnostics);
-        let is_minor = |problem: &Problem| problem.is_minor(self.hides_accepted_by_istio);
-        let (new, unlogged) = first_of_each_severity(new, |(problem, _)| problem.0.severity);
+        let is_minor = |problem: &Problem| problem.is_minor(self.as_istio_mixer);
+        let (new, unlogged) = first_of_each_severity(new, |(problem, _)| problem.diagnostic.severity);
         new.iter().for_each(|(problem, line)| problem.log(*line, is_minor(problem)));
         if unlogged > 0 {
             tracing::warn!(
@@ -113,7 +119,7 @@ impl ProblemLog {
                 "further problems are not logged; ControlZ and `mixer validate` count them"
             );
         }
-        let (gone, unlogged) = first_of_each_severity(gone, |problem| problem.0.severity);
+        let (gone, unlogged) = first_of_each_severity(gone, |problem| problem.diagnostic.severity);
         gone.iter().for_each(|problem| problem.log_gone(is_minor(problem)));
         if unlogged > 0 {
             tracing::info!(unlogged, "further problems are no longer there");
@@ -124,7 +130,7 @@ impl ProblemLog {
         let mut news = News::default();
         let mut found: BTreeMap<Problem, usize> = BTreeMap::new();
         for diagnostic in diagnostics {
-            let problem = Problem::of(diagnostic);
+            let problem = Problem::of(diagnostic, self.as_istio_mixer);
             let count = found.get(&problem).map_or(1, |count| count + 1);
             if count > self.known.get(&problem).copied().unwrap_or(0) {
                 let line = diagnostic.span.map(|span| span.start.line).filter(|line| *line > 0);
@@ -170,7 +176,7 @@ mod tests {
             let mut problem = problem("a", 3);
             (problem.severity, problem.code) = (severity, code);
             problem.accepted_by_istio = accepted_by_istio;
-            Problem(problem)
+            Problem::of(&problem, false)
         };
         for (code, severity, accepted, hides, is_minor) in [
             (KIND_UNKNOWN, Severity::Warning, true, false, true),
@@ -182,6 +188,15 @@ mod tests {
         ] {
             let problem = of(severity, code, accepted);
             assert_eq!(problem.is_minor(hides), is_minor, "{code}, {accepted}, {hides}");
+        }
+    }
+
+    /// What Istio Mixer says repeats whole documents, and speaks of Go.
+    #[test]
+    fn only_istio_mixers_log_has_its_words() {
+        let diagnostic = problem("no namespace", 3).with_legacy("key elements are empty");
+        for (as_istio_mixer, text) in [(false, "no namespace"), (true, "key elements are empty")] {
+            assert_eq!(Problem::of(&diagnostic, as_istio_mixer).text(), text);
         }
     }
 

@@ -512,8 +512,16 @@ impl<'l> Resolution<'l> {
         {
             return Some(flaw);
         }
-        let refused = &self.found.refused;
-        by_first(refused.iter())
+        let withheld = by_first(self.found.refused.iter())?;
+        Some(self.cause_of(&withheld).unwrap_or(withheld))
+    }
+
+    /// The error of another resource that causes an error.
+    fn cause_of(&self, withheld: &Withheld) -> Option<Withheld> {
+        let cause = withheld.problem.as_ref()?.cause.as_deref()?;
+        let mut problems = self.found.diagnostics.iter();
+        let problem = problems.find(|p| &*p.resource == cause && p.severity == Severity::Error)?;
+        Some(Withheld::by(&Arc::new(problem.clone())))
     }
 }
 

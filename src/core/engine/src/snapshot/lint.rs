@@ -62,7 +62,7 @@ pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
 
 fn mistakes(snapshot: &Snapshot) -> Diagnostics {
     let (mut out, positions) = (Diagnostics::new(), Positions::default());
-    let instances = snapshot.instances.iter().map(|i| (&**i.name(), i)).collect::<BTreeMap<_, _>>();
+    let instances = params::Instances::of(snapshot);
     for handler in &snapshot.handlers {
         params::check(handler, &instances, &positions, &mut out);
     }

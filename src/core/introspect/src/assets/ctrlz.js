@@ -47,10 +47,11 @@
   };
 
   // What a page shows of a server that does not answer is old, and must not look as if it were not.
+  let lastAnswer = new Date().toLocaleTimeString();
   let goneSince = null;
   const setGone = (gone) => {
     if (gone === (goneSince !== null)) return;
-    goneSince = gone ? new Date().toLocaleTimeString() : null;
+    goneSince = gone ? lastAnswer : null;
     root.classList.toggle("gone", gone);
     let notice = $("#gone");
     if (!gone) { notice?.remove(); return; }
@@ -86,7 +87,8 @@
       const after = $("#instance a")?.textContent;
       if (!whole && before !== after && !inUse($("main"))) replace($("main"), $("main", await load(location.href)));
       setGone(false);
-      say(new Date().toLocaleTimeString());
+      lastAnswer = new Date().toLocaleTimeString();
+      say(lastAnswer);
     } catch (error) {
       // An answer that is an error is one of a server that is there.
       if (error instanceof TypeError || error.name === "TimeoutError" || error.name === "AbortError") setGone(true);

@@ -56,7 +56,7 @@ impl ServerOptions {
             },
             max_mcp_message: usize::try_from(self.mcp_max_message_size).unwrap_or(usize::MAX),
             // compat(1.3): its messages keep such fields and show none.
-            ignores_unknown_fields: self.hides_accepted_by_istio,
+            ignores_unknown_fields: self.problems_as_istio_mixer,
             faults: None,
         }
     }
@@ -137,7 +137,7 @@ impl Start<'_> {
             on_error: options.config_on_error,
             allow_empty: options.allow_empty_config,
             cache: self.effects.config_cache(&options.config_cache),
-            hides_accepted_by_istio: options.hides_accepted_by_istio,
+            problems_as_istio_mixer: options.problems_as_istio_mixer,
         };
         let following = ConfiguratorOptions { store, environment, metrics, policy };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, following);

@@ -62,6 +62,20 @@ fn invalid_chunks_are_diagnosed_with_their_position() {
     );
 }
 
+/// Istio Mixer repeats the document.
+#[test]
+fn a_document_without_a_name_shows_no_secret() {
+    let contents = read(
+        "kind: handler\nmetadata: {name: h}\nspec: {compiledAdapter: redisquota, params: {redisServerUrl: \"redis://bob:hunter3@localhost\"}}\n\
+         ---\nkind: Secret\nmetadata: {name: s}\nstringData:\n  password: |\n    hunter3\n",
+    );
+    assert_eq!(contents.diagnostics.len(), 2);
+    for diagnostic in &contents.diagnostics {
+        let text = diagnostic.log_text();
+        assert!(text.contains("***") && !text.contains("hunter3"), "{text}");
+    }
+}
+
 /// `mixer init` writes them beside the directory of the resources, where `mixer validate DIR` finds them.
 #[test]
 fn files_of_other_programs_have_a_hint_of_their_own() {

@@ -388,8 +388,10 @@ pub(super) fn misnamed(path: &Path) -> Option<String> {
             Some(format!("name the directory of the file: `fs://{}`", parent.display()))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && path.is_relative() => {
-            let absolute = Path::new("/").join(path);
-            Some(match absolute.exists() {
+            let scheme =
+                path.to_str().and_then(|text| text.strip_prefix("fs:")).filter(|rest| rest.starts_with('/'));
+            let absolute = Path::new("/").join(scheme.map_or(path, Path::new));
+            Some(match scheme.is_some() || absolute.exists() {
                 true => format!("did you mean `fs://{}`?", absolute.display()),
                 false => {
                     "create it; without a slash at its beginning it is below the working directory".to_owned()

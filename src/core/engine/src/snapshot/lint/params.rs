@@ -5,11 +5,26 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::place::params_path;
-use crate::snapshot::{HandlerConfig, InstanceConfig};
+use crate::snapshot::{HandlerConfig, InstanceConfig, Snapshot};
 use mixer_config::message::{Shown, suggestion};
-use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions};
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, Severity};
 
-type Instances<'i> = BTreeMap<&'i str, &'i Arc<InstanceConfig>>;
+/// The instances that parameters may name.
+pub(super) struct Instances<'i> {
+    valid: BTreeMap<&'i str, &'i Arc<InstanceConfig>>,
+    /// Names of resources with an error, which tells more than a parameter that names them.
+    faulty: BTreeSet<&'i str>,
+}
+
+impl<'i> Instances<'i> {
+    pub(super) fn of(snapshot: &'i Snapshot) -> Self {
+        let errors = snapshot.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+        Self {
+            valid: snapshot.instances.iter().map(|instance| (&**instance.name(), instance)).collect(),
+            faulty: errors.map(|problem| &*problem.resource).collect(),
+        }
+    }
+}
 
 /// Checks the parameters of one handler.
 pub(super) fn check(
@@ -32,7 +47,7 @@ pub(super) fn check(
                 let name = text(metric, "instance_name");
                 let name = name.as_deref();
                 instance_name((handler, positions), name, path.field("instanceName"), instances, out);
-                if let Some(instance) = name.and_then(|name| instances.get(name)) {
+                if let Some(instance) = name.and_then(|name| instances.valid.get(name)) {
                     labels((handler, positions), metric, &path.field("labelNames"), instance, out);
                 }
             }
@@ -59,17 +74,18 @@ fn instance_name(
     out: &mut Diagnostics,
 ) {
     let Some(name) = name.filter(|name| !name.is_empty()) else { return };
-    if instances.contains_key(name) {
+    if instances.valid.contains_key(name) || instances.faulty.contains(name) {
         return;
     }
     let from = format!("{name}.");
-    let (full, _) = instances.range::<str, _>((Bound::Included(&*from), Bound::Unbounded)).next().unzip();
+    let (full, _) =
+        instances.valid.range::<str, _>((Bound::Included(&*from), Bound::Unbounded)).next().unzip();
     let full = full.filter(|full| full.split('.').next() == Some(name));
     let message = format!("there is no instance `{name}`; this entry is never used");
     let mut problem = Diagnostic::warning("instance-name-unknown", path, message);
     problem.hint = match full {
         Some(full) => Some(format!("instances are named in full here: `{full}`")),
-        None => suggestion(name, instances.keys().copied())
+        None => suggestion(name, instances.valid.keys().copied())
             .or_else(|| Some("a full name is NAME.instance.NAMESPACE".to_owned())),
     };
     out.push(positions.place(problem, &handler.key, &handler.origin));
