@@ -12,10 +12,11 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use render::CheckRenderer;
+use response::references;
 use result::CheckResult;
 
 use super::attributes::{AttributeValue, Quotas, encode, parse_quotas};
-use super::call::{CallFlags, CallWorker, Client, CommandSpan, Progress, drive};
+use super::call::{CallFlags, CallWorker, Client, CommandSpan, FinishedCall, Progress, drive};
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome};
 use super::io::Io;
@@ -49,8 +50,14 @@ pub(crate) struct CheckArgs {
 /// Runs the checks and prints the results.
 pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Outcome {
     let flags = &args.call;
-    let quotas = parse_quotas(&args.quotas)
-        .map_err(|text| Failure::usage(text).hint("the format is name=amount,name=amount"))?;
+    let quotas = parse_quotas(&args.quotas).map_err(|text| {
+        let hint = "the format is name=amount,name=amount; amounts are whole numbers";
+        Failure::usage("invalid amounts of quota").cause(go_free(&text)).legacy(text).hint(hint)
+    })?;
+    let nothing = quotas.iter().find(|(_, amount)| **amount <= 0).filter(|_| !personality.is_legacy());
+    if let Some((name, amount)) = nothing {
+        io.warn(&format!("{amount} of the quota `{name}` is nothing: ask for 1 or more"))?;
+    }
     let attributes = flags.attributes.parse(&mut io.input)?;
     flags.check()?;
     let dictionary = flags.attributes.dictionary;
@@ -95,7 +102,20 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         };
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
         renderer.begin(io)?;
-        let show = |io: &mut Io, finished| renderer.answer(io, &finished);
+        let mut unusual =
+            if may_warn && !flags.result.quiet { client.unusual(&attributes) } else { Vec::new() };
+        let show = |io: &mut Io, finished: FinishedCall<CheckResult>| {
+            renderer.answer(io, &finished)?;
+            // A server declares what its answer depends on.
+            let response = finished.answer.response.as_ref().ok();
+            let read = references(response.and_then(|response| response.precondition.as_ref()));
+            for (name, remark) in std::mem::take(&mut unusual) {
+                if !read.iter().any(|reference| reference.name == name) {
+                    io.warn(&remark)?;
+                }
+            }
+            Ok(())
+        };
         let summary = drive(workers, flags.load.rate, progress, io, show).await?;
         // Only of a server that answers, and once: it may serve others.
         let has_answered = matches!(summary.worst(), Exit::Success | Exit::Negative);
@@ -112,6 +132,11 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     })?;
     renderer.end(io, &summary)?;
     Ok(flags.exit(personality, summary.worst()))
+}
+
+/// The text of Istio mixc without what it says of Go.
+fn go_free(text: &str) -> &str {
+    text.split_once(": strconv.").map_or(text, |(text, _)| text)
 }
 
 fn params(amount: i64) -> QuotaParams {

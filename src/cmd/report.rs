@@ -43,7 +43,8 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
         // Istio's client does not warn.
         let may_warn = !personality.is_legacy() || !client.is_remote();
         if may_warn && !flags.result.quiet {
-            for remark in client.remarks(&attributes, std::iter::empty(), personality) {
+            let unusual = client.unusual(&attributes).into_iter().map(|(_, remark)| remark);
+            for remark in unusual.chain(client.remarks(&attributes, std::iter::empty(), personality)) {
                 io.warn(&remark)?;
             }
         }

@@ -216,7 +216,7 @@ fn what_the_configuration_does_not_know_is_said() {
 
 #[test]
 fn without_configuration_the_usual_attributes_are_known() {
-    // Nobody listens there: what is said comes before the call.
+    // Nobody listens there.
     let with = |program: &str, command: &str, more: &[&str]| {
         let target = ["-m", "127.0.0.1:1", "-s", "source.usr=ann,destination.service=shop"];
         run(&[&[program, command], &target[..], more].concat()).err

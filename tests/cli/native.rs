@@ -161,6 +161,43 @@ fn a_timeout_has_its_own_exit_status() {
     assert!(ran.out.starts_with("Check RPC failed with: DeadlineExceeded"), "{}", ran.out);
 }
 
+/// The first thing that a newcomer meets who forgot the server.
+#[test]
+fn a_server_that_is_not_there_is_told_in_plain_words() {
+    for command in ["check", "report"] {
+        let ran = run(&["mixer", command, "-m", "127.0.0.1:1"]);
+        let told = "Unavailable (no server answers at 127.0.0.1:1: connection refused)\n  start one with `mixer server`, ";
+        assert!(ran.out.contains(told), "{}", ran.out);
+        let ran = run(&["mixer", command, "-m", "127.0.0.1:1", "--error-format", "json"]);
+        let failure: serde_json::Value = serde_json::from_str(ran.err.lines().next().unwrap()).unwrap();
+        assert_eq!(failure["cause"], "no server answers at 127.0.0.1:1: connection refused");
+        assert!(failure["hint"].as_str().unwrap().starts_with("start one with `mixer server`"), "{failure}");
+        let ran = run(&["mixc", command, "-m", "127.0.0.1:1"]);
+        assert!(
+            ran.out.contains("desc = \"transport: Error while dialing dial tcp 127.0.0.1:1: "),
+            "{}",
+            ran.out
+        );
+    }
+    let ran = run(&["mixer", "probe", "--server", "127.0.0.1:1"]);
+    assert!(ran.err.contains("no server answers at 127.0.0.1:1"), "{}", ran.err);
+    let ran = run(&["mixer", "probe", "--http", "127.0.0.1:1/readyz"]);
+    assert!(ran.err.contains("`http://127.0.0.1:1/readyz` is not available"), "{}", ran.err);
+}
+
+/// A server answers UNAVAILABLE then; `validate` and `doctor` say so.
+#[test]
+fn an_empty_configuration_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("a.yaml"), "# nothing yet\n").unwrap();
+    let path = directory.path().to_str().unwrap();
+    for command in [&["check"][..], &["report"], &["routes", "show"], &["snapshot", "dump"]] {
+        let ran = run(&[&["mixer"][..], command, &["--config", path]].concat());
+        let told = "has no resources: a server answers UNAVAILABLE, unless --allow-empty-config";
+        assert!(ran.code == 0 && ran.err.contains(told), "{command:?}: {}", ran.err);
+    }
+}
+
 #[test]
 fn every_help_page_starts_with_a_short_line_and_has_an_example() {
     for words in [

@@ -522,6 +522,28 @@ fn expressions_are_evaluated_over_given_attributes() {
     assert_eq!(declared.code, 0, "{}", declared.err);
 }
 
+/// What has no value is a failure: not a text on standard output that a script takes for one.
+#[test]
+fn what_eval_cannot_evaluate_is_a_failure() {
+    let misspelt = ["mixer", "eval", "request.method == \"GET\"", "-s", "request.methd=GET"];
+    let ran = run(&misspelt);
+    assert_eq!((ran.code, ran.out.as_str()), (1, ""), "{}", ran.err);
+    let told = "warning: the attribute `request.methd` is not declared, and the expression does not name it; did you mean `request.method`?\n";
+    assert!(ran.err.starts_with(told), "{}", ran.err);
+    assert!(ran.err.contains("cannot be evaluated") && ran.err.contains("lookup failed"), "{}", ran.err);
+    let ran = run(&[&misspelt[..], &["--error-format", "json"]].concat());
+    assert!(
+        ran.out.is_empty() && ran.err.lines().all(|line| line.starts_with('{')),
+        "{}{}",
+        ran.out,
+        ran.err
+    );
+    let ran = run(&[&misspelt[..], &["-o", "json"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((ran.code, &document["value"]), (1, &serde_json::Value::Null));
+    assert_eq!(document["error"], "lookup failed: 'request.method'");
+}
+
 /// As `check` does: without it, an expression is false and nothing says why.
 #[test]
 fn eval_tells_of_values_of_another_type() {

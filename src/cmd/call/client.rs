@@ -89,7 +89,7 @@ impl Client {
 
     /// What the configuration in this process does not know of a request, one line each: undeclared attributes, those with values of another
     /// type unless it is a request of `mixc`, and quotas that no rule allocates. Of a server only
-    /// [`unallocated_quotas`](Self::unallocated_quotas) are known, after a call: for one, the usual attributes.
+    /// [`unallocated_quotas`](Self::unallocated_quotas) are known, after a call, and which attributes are [unusual](Self::unusual).
     pub(crate) fn remarks<'n>(
         &self,
         attributes: &'n AttributeSet,
@@ -116,7 +116,7 @@ impl Client {
         attributes: impl Iterator<Item = &'n str>,
         quotas: impl Iterator<Item = &'n str>,
     ) -> Vec<String> {
-        let Client::InProcess(local) = self else { return unusual_names(vocabulary, attributes) };
+        let Client::InProcess(local) = self else { return Vec::new() };
         let is_known = |name: &str| vocabulary.slot(name.as_bytes()).is_some();
         let hint = |name: &str, known: Vec<&str>| {
             suggestion(name, known).map_or_else(String::new, |near| format!("; {near}"))
@@ -137,6 +137,13 @@ impl Client {
             format!("no rule allocates the quota `{name}`: it is granted{}", hint(name, allocated.clone()))
         }));
         unknown
+    }
+
+    /// The attributes of a request to a server that are none of the usual ones, with what is to be said if the server does not read them.
+    pub(crate) fn unusual<'n>(&self, attributes: &'n AttributeSet) -> Vec<(&'n str, String)> {
+        let vocabulary = if self.is_remote() && !attributes.is_empty() { usual_vocabulary() } else { None };
+        let names = attributes.iter().map(|(name, _)| name);
+        vocabulary.map_or_else(Vec::new, |usual| unusual_names(&usual, names))
     }
 
     /// The quotas of a request that no rule of the server allocates, one line each. Asks the server, which allocates nothing for it; empty if
@@ -234,14 +241,18 @@ fn usual_vocabulary() -> Option<Arc<Vocabulary>> {
 }
 
 /// The attributes that are none of the usual ones, one line each.
-fn unusual_names<'n>(usual: &Vocabulary, attributes: impl Iterator<Item = &'n str>) -> Vec<String> {
+fn unusual_names<'n>(
+    usual: &Vocabulary,
+    attributes: impl Iterator<Item = &'n str>,
+) -> Vec<(&'n str, String)> {
     let unusual = attributes.filter(|name| usual.slot(name.as_bytes()).is_none());
-    let line = |name: &str| {
+    let line = |name: &'n str| {
         let hint = suggestion(name, usual.typed().map(|(name, _)| name));
         let hint = hint.map_or_else(String::new, |near| format!("; {near}"));
-        format!(
+        let text = format!(
             "the attribute `{name}` is none of the usual ones: no rule can use it unless the server declares it{hint}"
-        )
+        );
+        (name, text)
     };
     unusual.map(line).collect()
 }

@@ -98,7 +98,8 @@ fn served(
         }
         (None, Some(problem)) => {
             let hint = if errors > 0 { validate } else { problem.hint.clone().unwrap_or_default() };
-            fail(CHECK, format!("{found}; {}", problem.message), &hint)
+            // What a server that runs serves may be another one, the last good one.
+            fail(CHECK, format!("{found}; at a start, {}", problem.message), &hint)
         }
         // Ready or not, it does not serve what the store has: as `mixer server --dry-run`, which fails.
         (None, None) if errors > 0 || is_kept => {

@@ -392,7 +392,10 @@ impl Reader {
             }
             NodeKind::Null => PendingKey::Unsupported,
             NodeKind::Sequence(_) | NodeKind::Mapping(_) => {
-                return Err(YamlError::yaml(format!("invalid map key: {}", error::go_syntax(&node))));
+                let error = YamlError::yaml(format!("invalid map key: {}", error::go_syntax(&node)));
+                return Err(error.with_hint(
+                    "a key is a text; is it a template of Helm that was not rendered? `helm template` does; else quote the key",
+                ));
             }
         })
     }

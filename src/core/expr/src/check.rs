@@ -332,6 +332,13 @@ impl Checker<'_, '_> {
             TermKind::Constant(Constant::String(_)) if expected == ValueType::Bool => {
                 Some("each side is a whole comparison: a == \"x\" || a == \"y\"".into())
             }
+            TermKind::Constant(Constant::String(text)) if expected == ValueType::Int64 => {
+                let number = std::str::from_utf8(text).ok().filter(|text| text.parse::<i64>().is_ok());
+                Some(match number {
+                    Some(number) => format!("write {number}, without quotes"),
+                    None => "write a whole number, without quotes and without a unit".to_owned(),
+                })
+            }
             TermKind::Constant(Constant::String(_)) => hint::conversion(expected)
                 .map(|function| format!("write {function}({})", self.terms.render(culprit))),
             _ => None,

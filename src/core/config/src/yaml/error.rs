@@ -30,6 +30,10 @@ impl YamlError {
         Self { message: format!("yaml: {message}"), location: None, hint: None, kind: YamlErrorKind::Yaml }
     }
 
+    pub(super) fn with_hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+
     pub(super) fn not_json(value: f64) -> Self {
         let text = match value {
             v if v.is_nan() => "NaN",

@@ -696,3 +696,16 @@ fn small_mistakes_of_conditions_are_reported() {
         warnings("{compiledAdapter: noop}", "{compiledTemplate: reportnothing}", "", r#""a" == "b""#);
     assert_eq!(report, Vec::<&str>::new(), "with --lint");
 }
+
+/// Its own error tells more.
+#[test]
+fn an_instance_with_an_error_is_not_unknown() {
+    const CONFIG: &str = "kind: instance\nmetadata: {name: requests, namespace: istio-system}\n\
+        spec: {compiledTemplate: quota, params: {dimensions: {user: request.usr}}}\n\
+        ---\nkind: handler\nmetadata: {name: mq, namespace: istio-system}\n\
+        spec: {compiledAdapter: memquota, params: {quotas: [{name: requests.instance.istio-system, maxAmount: 1}]}}\n";
+    let contents = MemoryStore::new("memory://test", [("a.yaml", CONFIG)]).contents();
+    let snapshot = SnapshotBuilder::new(options()).build(&contents);
+    assert!(snapshot.diagnostics.iter().any(|problem| problem.resource == "requests.instance.istio-system"));
+    assert!(pitfalls(&snapshot).iter().all(|problem| problem.code != "instance-name-unknown"));
+}
