@@ -77,8 +77,12 @@ mod reload;
 mod sample;
 #[path = "server/security.rs"]
 mod security;
+#[path = "server/sender_outages.rs"]
+mod sender_outages;
 #[path = "server/senders.rs"]
 mod senders;
+#[path = "server/sent.rs"]
+mod sent;
 #[path = "server/settings.rs"]
 mod settings;
 #[path = "server/signals.rs"]
@@ -87,6 +91,8 @@ mod signals;
 mod sockets;
 #[path = "server/supervision.rs"]
 mod supervision;
+#[path = "server/trace_outages.rs"]
+mod trace_outages;
 #[path = "server/tracing.rs"]
 mod tracing;
 #[path = "server/vendors.rs"]

@@ -1,6 +1,6 @@
-//! Outages of a backend that calls need, Redis, an adapter out of process or the API server of a cluster, behind a front that refuses, hangs, resets, is slow, talks nonsense or shows a wrong
-//! certificate. Calls of other rules are answered as ever, those of its own rule within the time limit of the handler, and once the front is
-//! mended they are granted again without a restart.
+//! Outages of a backend that calls need, such as Redis, an adapter out of process or the API server of a cluster, behind a front that refuses,
+//! hangs, resets, is slow, talks nonsense or shows a wrong certificate. Calls of other rules are answered as ever, those of its own rule within
+//! the time limit of the handler, and once the front is mended they are granted again without a restart.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,14 +11,15 @@ use crate::certificates::{Authority, put};
 use crate::fronts::Front;
 use crate::outage_load::{Round, Scene, measure};
 use crate::outages::{FAULTS, Fault};
+use crate::support::cloud::Cloud;
 use crate::support::kube_api::{KubeApi, TOKEN, kubeconfig};
 use crate::support::policy::attributes;
 use crate::support::rpc::{Client, mixer};
-use crate::support::{DEADLINE, Server, free_port, http, wait_for};
+use crate::support::{Collector, DEADLINE, Server, free_port, http, python, wait_for};
 
 /// How long a call waits for its backend.
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// How much longer an answer may take on a machine that does much else.
+/// How much longer an answer may take on a machine that does much else, and with `bypass`, whose limit is 10 s.
 const SLACK: Duration = Duration::from_secs(20);
 
 /// What calls need.
@@ -26,18 +27,61 @@ const SLACK: Duration = Duration::from_secs(20);
 enum Waited {
     Redis,
     Process,
+    /// The other way to an adapter out of process, in plain text only.
+    Bypass,
     /// Its pods are not known before they were listed once, and calls that look for one fail until then.
     Cluster,
+    /// The same with a list.
+    List,
+    Keys,
+    Quotas,
 }
 
 /// A pod with the label `app=web`.
 const POD: &str = "web-1";
 
+/// What is behind the fronts.
+struct Behind {
+    port: u16,
+    /// The key file of an account.
+    account: String,
+}
+
+impl From<u16> for Behind {
+    fn from(port: u16) -> Self {
+        Self { port, account: String::new() }
+    }
+}
+
+/// A handler that gets the instance `held`, for the user of the same name.
+fn of_user(name: &str, adapter: &str, params: &str) -> String {
+    format!(
+        "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{compiledAdapter: {adapter}, params: {{{params}}}}}\n\
+         ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec: {{match: source.user == \"{name}\", actions: [{{handler: {name}, instances: [held]}}]}}\n"
+    )
+}
+
+/// The instance `held`.
+fn held(template: &str, params: &str) -> String {
+    format!(
+        "\n---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: held, namespace: istio-system}}\n\
+         spec: {{compiledTemplate: {template}, params: {params}}}\n"
+    )
+}
+
 impl Waited {
+    /// Whether a backend can have a fault.
+    fn has(self, fault: Fault) -> bool {
+        self != Waited::Bypass || fault != Fault::ShowsWrongCertificate
+    }
+
     /// The handler and the rule of a front, for the user of the same name.
-    fn handler(self, front: &Front, root: &str) -> String {
+    fn handler(self, front: &Front, root: &str, account: &str) -> String {
         let (name, port) = (front.fault.name(), front.port());
         let is_secure = front.fault == Fault::ShowsWrongCertificate;
+        let url = format!("{}://localhost:{port}", if is_secure { "https" } else { "http" });
         let millis = TIMEOUT.as_millis();
         match self {
             Waited::Redis => {
@@ -45,15 +89,10 @@ impl Waited {
                     true => (format!("rediss://localhost:{port}"), format!(", tls: {{caFile: '{root}'}}")),
                     false => (format!("127.0.0.1:{port}"), String::new()),
                 };
-                format!(
-                    "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\n\
-                     metadata: {{name: {name}, namespace: istio-system}}\n\
-                     spec: {{compiledAdapter: redisquota, params: {{redisServerUrl: '{url}', timeout: {millis}ms{tls}, quotas: \
-                     [{{name: held.instance.istio-system, maxAmount: 1000000000, validDuration: 3600s}}]}}}}\n\
-                     ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
-                     metadata: {{name: {name}, namespace: istio-system}}\n\
-                     spec: {{match: source.user == \"{name}\", actions: [{{handler: {name}, instances: [held]}}]}}\n"
-                )
+                let quotas =
+                    "[{name: held.instance.istio-system, maxAmount: 1000000000, validDuration: 3600s}]";
+                let params = format!("redisServerUrl: '{url}', timeout: {millis}ms{tls}, quotas: {quotas}");
+                of_user(&name, "redisquota", &params)
             }
             Waited::Process => {
                 let token = root.replace("root.pem", "token");
@@ -66,10 +105,9 @@ impl Waited {
                 let address = format!("address: \"127.0.0.1:{port}\", timeout: {millis}ms{authentication}");
                 adapter_failures::handler(&name, &address, "")
             }
+            Waited::Bypass => of_user(&name, "bypass", &format!("backendAddress: '127.0.0.1:{port}'")),
             Waited::Cluster => {
-                let scheme = if is_secure { "https" } else { "http" };
-                let mut text =
-                    kubeconfig(&format!("{scheme}://localhost:{port}"), &format!("token: {TOKEN}"));
+                let mut text = kubeconfig(&url, &format!("token: {TOKEN}"));
                 if is_secure {
                     text = text.replace(
                         "cluster: {server",
@@ -78,18 +116,26 @@ impl Waited {
                 }
                 let path = root.replace("root.pem", &name);
                 std::fs::write(&path, text).unwrap();
+                let params = format!("kubeconfigPath: '{path}', remoteClusters: false, syncTimeout: 50ms");
                 format!(
-                    "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\n\
-                     metadata: {{name: {name}, namespace: istio-system}}\n\
-                     spec: {{compiledAdapter: kubernetesenv, params: {{kubeconfigPath: '{path}', remoteClusters: false, syncTimeout: 50ms}}}}\n\
-                     ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
-                     metadata: {{name: {name}, namespace: istio-system}}\n\
-                     spec: {{match: source.user == \"{name}\", actions: [{{handler: {name}, instances: [held]}}]}}\n\
-                     ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
+                    "{}---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
                      metadata: {{name: web-{name}, namespace: istio-system}}\n\
                      spec: {{match: 'source.user == \"{name}\" && (source.labels[\"app\"] | \"\") != \"web\"', \
-                     actions: [{{handler: refuse, instances: [caller]}}]}}\n"
+                     actions: [{{handler: refuse, instances: [caller]}}]}}\n",
+                    of_user(&name, "kubernetesenv", &params)
                 )
+            }
+            Waited::List => {
+                let params = format!("providerUrl: '{url}/{LIST}', refreshInterval: 1s, ttl: 300s");
+                of_user(&name, "listchecker", &params)
+            }
+            Waited::Keys | Waited::Quotas => {
+                let params = format!(
+                    "endpoint: '{url}', credentialPath: '{account}', caFile: '{root}', timeout: {millis}ms, \
+                     runtimeConfig: {{checkResultExpiration: 1s}}, serviceConfigs: [{{meshServiceName: books, \
+                     googleServiceName: {name}, quotas: [{{name: held.instance.istio-system, expiration: 1s}}]}}]"
+                );
+                of_user(&name, "servicecontrol", &params)
             }
         }
     }
@@ -97,21 +143,24 @@ impl Waited {
     /// What all handlers have in common.
     fn common(self) -> String {
         match self {
-            Waited::Redis => "\n---\napiVersion: config.istio.io/v1alpha2\nkind: instance\n\
-                 metadata: {name: held, namespace: istio-system}\nspec: {compiledTemplate: quota, params: {dimensions: {}}}\n"
-                .to_owned(),
+            Waited::Redis | Waited::Bypass => held("quota", "{dimensions: {}}"),
             Waited::Process => {
                 // The manifest is that of the policy.
                 let common = adapter_failures::common(false);
                 format!("\n---\n{}", common.split_once("---\n").expect("several documents").1)
             }
-            Waited::Cluster => format!(
-                "\n---\napiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\n\
-                 metadata: {{name: pods, namespace: istio-system}}\nspec: {{attributes: {{source.labels: {{valueType: STRING_MAP}}}}}}\n\
-                 ---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: held, namespace: istio-system}}\n\
-                 spec: {{compiledTemplate: kubernetes, params: {{source_uid: '\"{POD}.shop\"'}}, \
-                 attributeBindings: {{source.labels: $out.source_labels | emptyStringMap()}}}}\n"
-            ),
+            Waited::Cluster => {
+                let outputs = "attributeBindings: {source.labels: $out.source_labels | emptyStringMap()}";
+                format!(
+                    "\n---\napiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\n\
+                     metadata: {{name: pods, namespace: istio-system}}\n\
+                     spec: {{attributes: {{source.labels: {{valueType: STRING_MAP}}}}}}\n{}",
+                    held("kubernetes", &format!("{{source_uid: '\"{POD}.shop\"'}}, {outputs}"))
+                )
+            }
+            Waited::List => held("listentry", "{value: source.user}"),
+            Waited::Keys => held("apikey", r#"{api: '"books"', apiOperation: '"GET"', apiKey: '"KEY"'}"#),
+            Waited::Quotas => held("quota", r#"{dimensions: {api_key: '"KEY"', api_operation: '"GET"'}}"#),
         }
     }
 
@@ -119,9 +168,9 @@ impl Waited {
     fn is_served(self, client: &mut Client, name: &str, id: &str) -> bool {
         let quota = mixer::check_request::QuotaParams { amount: 1, best_effort: true };
         let asked_for = match self {
-            Waited::Redis => Some("held"),
+            Waited::Redis | Waited::Bypass | Waited::Quotas => Some("held"),
             Waited::Process => Some("quota"),
-            Waited::Cluster => None,
+            Waited::Cluster | Waited::List | Waited::Keys => None,
         };
         let request = mixer::CheckRequest {
             attributes: Some(attributes(name)),
@@ -154,16 +203,17 @@ fn trouble(server: &Server, name: &str) -> Option<String> {
     handler["trouble"].as_str().map(str::to_owned)
 }
 
-/// `port` is that of the backend.
-fn outages_end(waited: Waited, port: u16) -> Round {
+fn outages_end(waited: Waited, behind: &Behind) -> Round {
+    let port = behind.port;
     let files = tempfile::tempdir().unwrap();
     let [trusted, other] = [Authority::new(), Authority::new()];
     let root = put(files.path(), "root.pem", &trusted.certificate);
     put(files.path(), "token", "secret");
-    let fronts = FAULTS.map(Front::new);
+    let faults = FAULTS.into_iter().filter(|fault| waited.has(*fault));
+    let fronts: Vec<Front> = faults.map(Front::new).collect();
     let mut text = waited.common();
     for front in &fronts {
-        text += &waited.handler(front, &root);
+        text += &waited.handler(front, &root, &behind.account);
         match front.fault {
             Fault::Refuses => {}
             Fault::ShowsWrongCertificate => {
@@ -173,7 +223,7 @@ fn outages_end(waited: Waited, port: u16) -> Round {
             _ => front.listen(port, None),
         }
     }
-    let mut scene = Scene::start(&text, &[]);
+    let mut scene = Scene::start(&text, &[("SSL_CERT_FILE", &root)]);
     let served = AtomicU64::new(0);
     let load = |scene: &Scene, calls: &AtomicI64, stop: &AtomicBool| {
         std::thread::scope(|scope| {
@@ -221,13 +271,19 @@ fn outages_end(waited: Waited, port: u16) -> Round {
 fn outages_of_redis_hold_up_no_other_call_and_end_without_a_restart() {
     let port = free_port();
     let _redis = redis(port);
-    measure("redisquota", || outages_end(Waited::Redis, port));
+    measure("redisquota", || outages_end(Waited::Redis, &port.into()));
 }
 
 #[test]
 fn outages_of_adapters_out_of_process_hold_up_no_other_call_and_end_without_a_restart() {
     let adapter = Adapter::listening(Mode::Well);
-    measure("out of process", || outages_end(Waited::Process, adapter.port));
+    measure("out of process", || outages_end(Waited::Process, &adapter.port.into()));
+}
+
+#[test]
+fn outages_of_adapters_behind_bypass_hold_up_no_other_call_and_end_without_a_restart() {
+    let adapter = Adapter::listening(Mode::Well);
+    measure("bypass", || outages_end(Waited::Bypass, &adapter.port.into()));
 }
 
 #[test]
@@ -236,6 +292,33 @@ fn outages_of_api_servers_hold_up_no_other_call_and_end_without_a_restart() {
     api.put(serde_json::json!({
         "kind": "Pod", "metadata": {"namespace": "shop", "name": POD, "labels": {"app": "web"}}, "status": {"phase": "Running"},
     }));
-    let port = api.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-    measure("kubernetesenv", || outages_end(Waited::Cluster, port));
+    let port: u16 = api.url().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    measure("kubernetesenv", || outages_end(Waited::Cluster, &port.into()));
+}
+
+/// The list of all users of handlers.
+const LIST: &str = "list.txt";
+
+#[test]
+fn outages_of_the_provider_of_a_list_hold_up_no_other_call_and_end_without_a_restart() {
+    let files = tempfile::tempdir().unwrap();
+    put(files.path(), LIST, &FAULTS.map(Fault::name).join("\n"));
+    let provider = Collector::start(&python(), |port| {
+        let files = files.path().display().to_string();
+        ["-m", "http.server", "--bind", "127.0.0.1", "--directory", &files, &port.to_string()]
+            .map(str::to_owned)
+            .into()
+    });
+    measure("listchecker", || outages_end(Waited::List, &provider.port.into()));
+}
+
+#[test]
+fn outages_of_google_hold_up_no_other_call_and_end_without_a_restart() {
+    for (title, waited) in
+        [("servicecontrol, checks", Waited::Keys), ("servicecontrol, quotas", Waited::Quotas)]
+    {
+        let cloud = Cloud::start("gcp", &[]).unwrap();
+        let behind = Behind { port: cloud.port, account: cloud.file("sa.json") };
+        measure(title, || outages_end(waited, &behind));
+    }
 }

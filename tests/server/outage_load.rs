@@ -24,7 +24,7 @@ const SECONDS: f64 = 0.3;
 /// Entries that are reported in a turn at least: more than queues hold.
 const ENTRIES: i64 = 1000;
 /// Entries of a call.
-const OF_CALL: i64 = 50;
+pub(crate) const OF_CALL: i64 = 50;
 /// Time between two calls: 2000 entries a second.
 const INTERVAL: Duration = Duration::from_millis(25);
 /// Outages of each backend if they are measured.
@@ -50,6 +50,8 @@ pub(crate) struct Scene {
     pub(crate) server: Server,
     /// Entries reported so far, numbered from 0.
     pub(crate) reported: i64,
+    /// The path of the entries of a call, by the number of its first one.
+    pub(crate) path: fn(i64) -> String,
     _directory: tempfile::TempDir,
 }
 
@@ -68,16 +70,22 @@ pub(crate) struct Turn {
 impl Scene {
     /// Starts a server with these handlers beside [`POLICY`].
     pub(crate) fn start(handlers: &str, environment: &[(&str, &str)]) -> Self {
+        Self::start_with(handlers, environment, &[])
+    }
+
+    /// The same with flags.
+    pub(crate) fn start_with(handlers: &str, environment: &[(&str, &str)], flags: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("config.yaml"), format!("{WORDS}{handlers}")).unwrap();
         std::fs::write(directory.path().join("policy.yaml"), POLICY).unwrap();
         let cores = Cores::split(seconds().is_some());
         let launcher = ["-c", &format!("exec {} \"$@\"", cores.of_server()), "sh"].map(str::to_owned);
-        let mut builder = Server::on(directory.path()).native().through(Path::new("/bin/sh"), &launcher);
+        let mut builder =
+            Server::on(directory.path()).native().with(flags).through(Path::new("/bin/sh"), &launcher);
         for (name, value) in environment {
             builder = builder.env(name, value);
         }
-        Self { server: builder.start(), reported: 0, _directory: directory }
+        Self { server: builder.start(), reported: 0, path: |_| "/".to_owned(), _directory: directory }
     }
 
     /// Reports entries, and makes checks beside it, all of which are answered right.
@@ -114,7 +122,7 @@ impl Scene {
         let mut due = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             let first = next.load(Ordering::Relaxed);
-            client.report(&records(first..first + OF_CALL, "/"), None).unwrap();
+            client.report(&records(first..first + OF_CALL, &(self.path)(first)), None).unwrap();
             next.store(first + OF_CALL, Ordering::Relaxed);
             due += INTERVAL;
             // The rate.
@@ -172,8 +180,13 @@ pub(crate) struct Round {
 
 /// Has an outage, or several if they are measured, and prints what they showed.
 pub(crate) fn measure(sender: &str, outage: impl Fn() -> Round) {
+    measure_all(sender, || (0..if seconds().is_some() { ROUNDS } else { 1 }).map(|_| outage()).collect());
+}
+
+/// Has outages, and prints what they showed if they are measured.
+pub(crate) fn measure_all(sender: &str, outages: impl Fn() -> Vec<Round>) {
     let _alone = alone();
-    let rounds: Vec<Round> = (0..if seconds().is_some() { ROUNDS } else { 1 }).map(|_| outage()).collect();
+    let rounds = outages();
     if seconds().is_none() {
         return;
     }

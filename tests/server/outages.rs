@@ -206,12 +206,17 @@ pub(crate) fn of(server: &Server, name: &str) -> serde_json::Value {
 
 /// Every item is counted once, and the queue is within its bound.
 pub(crate) fn assert_accounts(delivery: &serde_json::Value) {
+    assert_adds_up(delivery);
+    assert!(count(delivery, "queuedBytes") <= QUEUE, "{delivery}");
+}
+
+/// Every item is counted once.
+pub(crate) fn assert_adds_up(delivery: &serde_json::Value) {
     let of = |key: &str| count(delivery, key);
     let dropped: u64 =
         ["full", "failed", "closed"].iter().map(|reason| count(&delivery["dropped"], reason)).sum();
     let known = of("delivered") + dropped + of("queued") + of("inFlight") + of("spilled");
     assert_eq!(of("accepted"), known, "{delivery}");
-    assert!(of("queuedBytes") <= QUEUE, "{delivery}");
 }
 
 /// Waits until the log has a text about a handler.
@@ -223,7 +228,7 @@ pub(crate) fn tells(server: &Server, name: &str, text: &str) -> bool {
 
 #[test]
 fn outages_of_backends_hold_up_nothing_and_end_without_a_restart() {
-    measure("fluentd, statsd, dogstatsd", outages);
+    measure("fluentd, statsd, dogstatsd, solarwinds over UDP", outages);
 }
 
 fn outages() -> Round {
@@ -267,6 +272,11 @@ fn outages() -> Round {
         };
         handlers += &handler(&format!("statsd-{fault}"), "hits", "statsd", &params(""));
         handlers += &handler(&format!("dog-{fault}"), "hits", "dogstatsd", &params(", name: hits"));
+        let params = format!(
+            "papertrailAddress: '127.0.0.1:{port}', queueKilobytes: {}, logs: {{entry.instance.istio-system: {{payloadTemplate: 'x'}}}}",
+            QUEUE >> 10
+        );
+        handlers += &handler(&format!("syslog-{fault}"), "entry", "solarwinds", &params);
     }
     let answering = Arc::new(AtomicBool::new(true));
     let answers = Arc::clone(&answering);
@@ -320,9 +330,10 @@ fn outages() -> Round {
         }
     }
     let recovery = mended.elapsed();
-    for name in
-        ["statsd-refusing", "statsd-unread", "statsd-nonsense", "dog-refusing", "dog-unread", "dog-nonsense"]
-    {
+    let senders = ["statsd", "dog", "syslog"];
+    let faults = ["refusing", "unread", "nonsense"];
+    let of_datagrams = senders.iter().flat_map(|sender| faults.map(|fault| format!("{sender}-{fault}")));
+    for name in &of_datagrams.collect::<Vec<_>>() {
         let settled = wait_for(DEADLINE, || {
             let delivery = of(server, name);
             assert_accounts(&delivery);
@@ -331,10 +342,15 @@ fn outages() -> Round {
         let settled = settled.unwrap_or_else(|| panic!("{name}: {}", of(server, name)));
         assert_eq!(count(&settled, "accepted"), entries, "{settled}");
     }
-    // A new metric arrives at the port that refused.
+    // New metrics and messages arrive at the port that refused.
     report(server, scene.reported..scene.reported + 1, "/");
     receiver.set_read_timeout(Some(DEADLINE)).unwrap();
-    assert!(receiver.recv(&mut [0; 2000]).is_ok(), "{}", of(server, "statsd-refusing"));
+    let mut awaited = vec!["hits", "istio.hits", "<6>"];
+    while !awaited.is_empty() {
+        let mut buffer = [0; 2000];
+        let length = receiver.recv(&mut buffer).unwrap_or_else(|error| panic!("{awaited:?}: {error}"));
+        awaited.retain(|start| !buffer[..length].starts_with(start.as_bytes()));
+    }
     let all: Vec<_> = deliveries(server).as_array().unwrap().clone();
     all.iter().for_each(assert_accounts);
     scene.reported += 1;

@@ -6,7 +6,7 @@ use crate::support::{Collector, DEADLINE, Server, free_port, programs, python, r
 use serde_json::Value;
 
 /// A collector that decodes the formats of Zipkin and Jaeger.
-fn decoding() -> Collector {
+pub(crate) fn decoding() -> Collector {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/support/collector.py");
     Collector::start(&python(), |port| vec![script.display().to_string(), port.to_string()])
 }
@@ -31,23 +31,23 @@ fn calls(flag: &str, more: &[&str]) -> Server {
     server
 }
 
+/// The spans that the decoding collector has received so far.
+pub(crate) fn decoded(collector: &Collector) -> Vec<Value> {
+    // The last line may be incomplete.
+    let printed = collector.printed();
+    let requests = printed.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    requests
+        .flat_map(|request| {
+            assert!(request["error"].is_null(), "{request}");
+            request["spans"].as_array().cloned().unwrap_or_default()
+        })
+        .collect()
+}
+
 /// The spans that the decoding collector has received, once there are `wanted` of them.
 fn seen(collector: &Collector, wanted: usize) -> Vec<Value> {
-    let mut spans = Vec::new();
-    let complete = wait_for(DEADLINE, || {
-        spans = collector
-            .printed()
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .flat_map(|request| {
-                assert!(request["error"].is_null(), "{request}");
-                request["spans"].as_array().cloned().unwrap_or_default()
-            })
-            .collect();
-        (spans.len() >= wanted).then_some(())
-    });
-    assert!(complete.is_some(), "{} of {wanted} spans: {}", spans.len(), collector.printed());
-    spans
+    let complete = wait_for(DEADLINE, || Some(decoded(collector)).filter(|spans| spans.len() >= wanted));
+    complete.unwrap_or_else(|| panic!("fewer than {wanted} spans: {}", collector.printed()))
 }
 
 fn named<'s>(spans: &'s [Value], name: &str, times: usize) -> Vec<&'s Value> {

@@ -126,13 +126,14 @@ fn appoptics_takes_every_measurement_although_it_is_busy_at_first() {
 }
 
 /// A syslog daemon, which writes messages as `priority|host|tag|message`.
-struct Rsyslog {
+pub(crate) struct Rsyslog {
     _process: Process,
     output: PathBuf,
 }
 
 impl Rsyslog {
-    fn start(directory: &Path, ports: [u16; 3], files: &Files, root: &str) -> Self {
+    /// On ports for UDP, TCP and TLS.
+    pub(crate) fn start(directory: &Path, ports: [u16; 3], files: &Files, root: &str) -> Self {
         let output = directory.join("messages");
         let [udp, tcp, tls] = ports;
         let config = format!(
@@ -162,9 +163,23 @@ impl Rsyslog {
         Self { _process: process, output }
     }
 
-    fn messages(&self) -> Vec<String> {
-        let text = std::fs::read_to_string(&self.output).unwrap_or_default();
-        text.lines().filter(|line| line.contains("istio[")).map(str::to_owned).collect()
+    /// The texts of all messages, whose priority, host and process are right.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        let all = std::fs::read_to_string(&self.output).unwrap_or_default();
+        // The last line may be incomplete.
+        let complete = all.rsplit_once('\n').map_or("", |(complete, _)| complete);
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        let start = format!("6|{}|istio[", host.trim());
+        // The daemon has messages of its own.
+        let messages = complete.lines().filter(|line| line.contains("istio["));
+        messages
+            .map(|line| {
+                let (head, text) = line.split_once("]:| ").unwrap_or_else(|| panic!("{line}"));
+                let process = head.strip_prefix(&start).unwrap_or_else(|| panic!("{line}"));
+                assert!(process.parse::<u32>().is_ok(), "{line}");
+                text.to_owned()
+            })
+            .collect()
     }
 }
 
@@ -199,25 +214,16 @@ spec: {compiledTemplate: logentry, params: {severity: '"error"', variables: {num
     std::fs::write(directory.path().join("config.yaml"), config).unwrap();
     let mut server = Server::on(directory.path()).native().start();
     report(&server, 0..100, "/a\n<0>Jan 1 00:00:00 forged istio[1]: b");
-    let all = wait_for(DEADLINE, || (rsyslog.messages().len() >= 300).then_some(()));
-    assert!(all.is_some(), "{} of 300 messages\n{}", rsyslog.messages().len(), server.log());
+    let all = wait_for(DEADLINE, || (rsyslog.texts().len() >= 300).then_some(()));
+    assert!(all.is_some(), "{} of 300 messages\n{}", rsyslog.texts().len(), server.log());
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
-    let messages = rsyslog.messages();
+    let messages = rsyslog.texts();
     assert_eq!(messages.len(), 300);
     for protocol in protocols {
         let numbers: BTreeSet<u64> = messages
             .iter()
-            .filter_map(|line| {
-                let (head, text) = line.split_once(":| ")?;
-                let text = text.strip_prefix(protocol)?.strip_prefix(' ')?;
-                let start = format!("6|{}|istio[", host.trim());
-                assert!(
-                    head.strip_prefix(&start)
-                        .is_some_and(|id| id.trim_end_matches(']').parse::<u32>().is_ok()),
-                    "{line}"
-                );
-                let (number, path) = text.split_once(' ')?;
+            .filter_map(|text| {
+                let (number, path) = text.strip_prefix(protocol)?.strip_prefix(' ')?.split_once(' ')?;
                 assert_eq!(path, "/a\\n<0>Jan 1 00:00:00 forged istio[1]: b");
                 number.parse().ok()
             })

@@ -6,16 +6,18 @@
 mod convert;
 
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 
 use super::any::AnyField;
+use super::health::Health;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, CheckResult, Env, HandleCheck,
-    HandleQuota, HandleReport, Handler, HandlerError, Instance, QuotaCall, QuotaResult, Reply,
+    HandleQuota, HandleReport, Handler, HandlerError, HandlerStatus, Instance, QuotaCall, QuotaResult, Reply,
 };
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
 use mixer_wire::{checknothing, metric, quota, reportnothing};
@@ -51,6 +53,7 @@ pub(crate) struct Bypass {
     instances: Vec<BoundInstance>,
     ids: DeduplicationIds,
     call_timeout: Duration,
+    health: Arc<Health>,
 }
 
 impl Adapter for Bypass {
@@ -125,6 +128,7 @@ impl Bypass {
             instances,
             ids: DeduplicationIds::default(),
             call_timeout,
+            health: Arc::default(),
         };
         if params.session_based {
             handler.session = Some(handler.open_session(config).await?);
@@ -167,8 +171,11 @@ impl Bypass {
     {
         match &self.channel {
             Ok(channel) => {
-                let call = timed(self.call_timeout, call(channel.clone()));
-                Reply::Later(Box::pin(async move { call.await.map_err(HandlerError::new) }))
+                let (call, health) =
+                    (timed(self.call_timeout, call(channel.clone())), Arc::clone(&self.health));
+                Reply::Later(Box::pin(async move {
+                    health.watch(call, String::as_str).await.map_err(HandlerError::new)
+                }))
             }
             Err(text) => Reply::Ready(Err(HandlerError::new(text.clone()))),
         }
@@ -197,6 +204,11 @@ impl Handler for Bypass {
 
     fn as_report(&self) -> Option<&dyn HandleReport> {
         Some(self)
+    }
+
+    fn status(&self) -> HandlerStatus {
+        let trouble = self.channel.as_ref().err().cloned().or_else(|| self.health.trouble());
+        HandlerStatus { trouble, ..HandlerStatus::default() }
     }
 
     fn close(

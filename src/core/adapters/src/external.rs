@@ -9,16 +9,16 @@ mod session;
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use parking_lot::Mutex;
 use prost::Message as _;
 
 use crate::AdapterOptions;
 use crate::bypass::{check_result, duration};
+use crate::health::Health;
 use connection::Connection;
 use mixer_attribute::SignedDuration;
 use mixer_config::message::DecodeError;
@@ -164,59 +164,6 @@ struct Process {
     health: Arc<Health>,
 }
 
-/// Whether the last call failed.
-#[derive(Debug, Default)]
-struct Health {
-    /// Number of calls that were answered.
-    answered: AtomicU64,
-    is_failing: AtomicBool,
-    trouble: Mutex<Option<String>>,
-}
-
-impl Health {
-    fn succeeded(&self) {
-        self.answered.fetch_add(1, Ordering::Relaxed);
-        if self.is_failing.load(Ordering::Relaxed) {
-            self.is_failing.store(false, Ordering::Relaxed);
-            *self.trouble.lock() = None;
-        }
-    }
-
-    fn failed(&self, text: &str) {
-        *self.trouble.lock() = Some(text.to_owned());
-        self.is_failing.store(true, Ordering::Relaxed);
-    }
-}
-
-/// A call that waits for its answer. If it is dropped, its caller has left.
-struct Waiting<'h> {
-    health: &'h Health,
-    since: Instant,
-    /// What had been answered when it began.
-    answered: u64,
-}
-
-impl<'h> Waiting<'h> {
-    fn begin(health: &'h Health) -> Self {
-        Self { health, since: Instant::now(), answered: health.answered.load(Ordering::Relaxed) }
-    }
-
-    /// Whatever the answer, there is one.
-    fn end(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        // A caller who leaves while others are answered says nothing about the adapter.
-        if self.health.answered.load(Ordering::Relaxed) == self.answered {
-            self.health
-                .failed(&format!("no answer within {:?}, after which the caller left", self.since.elapsed()));
-        }
-    }
-}
-
 impl Process {
     async fn build(
         handler: &ExternalHandler,
@@ -302,19 +249,15 @@ impl Process {
         let timeout = self.timeout;
         Reply::Later(Box::pin(async move {
             let path = target.path.clone();
-            let waiting = Waiting::begin(&health);
-            let answer = connection.call(path, &request, timeout).await;
-            waiting.end();
-            let result = answer.and_then(|answer| read(answer, &target));
-            match result {
-                Ok(result) => {
-                    health.succeeded();
-                    Ok(result)
-                }
+            let answer = async {
+                let answer = connection.call(path, &request, timeout).await;
+                answer.and_then(|answer| read(answer, &target))
+            };
+            match health.watch(answer, String::as_str).await {
+                Ok(result) => Ok(result),
                 Err(text) => {
                     let (method, address) = (target.path.as_str(), connection.address());
                     mixer_base::warn_limited!(1, error = %text, "unable to connect to:{method}, {address}");
-                    health.failed(&text);
                     let is_of_request = connection::is_about_request(&text);
                     Err(HandlerError { is_of_request, ..HandlerError::new(text) })
                 }
@@ -515,7 +458,7 @@ impl Handler for Process {
         if let Some(session) = &self.session {
             notes.push(("session", session.id.clone()));
         }
-        let trouble = self.health.trouble.lock().clone().or_else(|| self.connection.trouble());
+        let trouble = self.health.trouble().or_else(|| self.connection.trouble());
         HandlerStatus { trouble, notes, ..HandlerStatus::default() }
     }
 

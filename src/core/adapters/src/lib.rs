@@ -33,6 +33,7 @@ mod full;
 )]
 mod go_template;
 mod go_url;
+mod health;
 #[cfg(any(feature = "adapter-fluentd", feature = "adapter-solarwinds"))]
 mod host;
 pub mod kubernetesenv;

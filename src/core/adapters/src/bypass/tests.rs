@@ -200,6 +200,8 @@ async fn failures_of_the_backend_are_errors_of_the_call() {
     let refusing = Backend { refuse: true, ..Backend::default() }.start().await;
     let handler = Bypass::build(params(refusing), instances(), test_env("h")).await.unwrap();
     assert_eq!(check(&*handler).await.unwrap_err(), "rpc error: code = Unknown desc = backend says no");
+    let trouble = handler.status().trouble;
+    assert_eq!(trouble.as_deref(), Some("rpc error: code = Unknown desc = backend says no"));
 
     let session = Params { session_based: true, ..params(refusing) };
     let error = Bypass::build(session, instances(), test_env("h")).await.err().unwrap();
@@ -214,6 +216,7 @@ async fn failures_of_the_backend_are_errors_of_the_call() {
     let nowhere = Bypass::build(Params::default(), instances(), test_env("h")).await.unwrap();
     let error = check(&*nowhere).await.unwrap_err();
     assert!(error.contains("cannot connect to ``: no address"), "{error}");
+    assert_eq!(nowhere.status().trouble, Some(error));
 }
 
 #[tokio::test]

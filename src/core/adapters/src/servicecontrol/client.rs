@@ -12,6 +12,7 @@ use mixer_remote::{
 };
 
 use super::Params;
+use crate::health::Health;
 
 /// What tokens are for.
 const SCOPE: &str = "https://www.googleapis.com/auth/servicecontrol";
@@ -22,6 +23,7 @@ pub(super) struct Client {
     tokens: GoogleTokens,
     /// The path of the endpoint, without a slash at its end.
     path: String,
+    health: Health,
 }
 
 /// Why a call has no answer.
@@ -54,12 +56,21 @@ impl Client {
         })?;
         let rest = endpoint.split_once("://").map_or("", |(_, rest)| rest);
         let path = rest.find('/').and_then(|at| rest.get(at..)).unwrap_or_default().to_owned();
-        Ok(Self { http, tokens, path })
+        Ok(Self { http, tokens, path, health: Health::default() })
     }
 
     /// Calls a method of a service: `check`, `report` or `allocateQuota`, with JSON. A call whose token was not accepted is repeated once, if there
     /// is another one.
     pub(super) async fn call(&self, service: &str, method: &str, body: Bytes) -> Result<Value, Failure> {
+        self.health.watch(self.ask(service, method, body), |failure| &failure.why).await
+    }
+
+    /// Why the last call failed.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.health.trouble()
+    }
+
+    async fn ask(&self, service: &str, method: &str, body: Bytes) -> Result<Value, Failure> {
         let path = format!("{}/v1/services/{}:{method}?alt=json", self.path, escaped(service));
         for attempt in 0.. {
             let authorization = self.tokens.authorization().await;

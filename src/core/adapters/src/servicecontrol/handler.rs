@@ -121,7 +121,10 @@ impl Handler for ServiceControlHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        let Some(reports) = &self.reports else { return HandlerStatus::default() };
+        let trouble = self.checks.client.trouble();
+        let Some(reports) = &self.reports else {
+            return HandlerStatus { trouble, ..HandlerStatus::default() };
+        };
         let status = reports.status();
         let queue = QueueStatus {
             name: "bytes of reports to be sent".to_owned(),
@@ -129,7 +132,8 @@ impl Handler for ServiceControlHandler {
             capacity: self.queue,
             dropped: status.full,
         };
-        HandlerStatus { trouble: reports.trouble(), queues: vec![queue], ..HandlerStatus::default() }
+        let trouble = reports.trouble().or(trouble);
+        HandlerStatus { trouble, queues: vec![queue], ..HandlerStatus::default() }
     }
 
     fn close(

@@ -223,6 +223,8 @@ async fn a_check_that_cannot_be_made_allows_nothing() {
     let handler = build(google.params(), false).await;
     let error = check(&*handler, ["a", "op", "key"]).await.unwrap_err();
     assert!(error.message.starts_with("check failed: HTTP status 403") && !error.is_of_request, "{error}");
+    let trouble = handler.status().trouble;
+    assert!(trouble.as_deref().is_some_and(|why| why.starts_with("HTTP status 403")), "{trouble:?}");
     let as_istio = build(google.params(), true).await;
     let denied = check(&*as_istio, ["a", "op", "key"]).await.unwrap();
     assert_eq!(denied.status.code, 7, "{denied:?}");

@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(1);
 /// The pause before a server that did not answer is asked again, and the longest one: that of a machine that is none of Google's.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// What the metadata server knows; empty without one.
+/// What the metadata server knows; without one only the project, which is that of the parameters.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) project: String,
@@ -85,10 +85,10 @@ impl Facts {
         [&self.project, &self.location, &self.cluster, &self.machine].iter().all(|fact| fact.is_some())
     }
 
-    /// A server that does not know the project is none of Google's.
-    fn place(&self) -> Place {
+    /// A server that does not know the project is none of Google's. `configured`: the project of the parameters.
+    fn place(&self, configured: &str) -> Place {
         let Some(project) = self.project.clone().filter(|project| !project.is_empty()) else {
-            return Place::default();
+            return Place { project: configured.to_owned(), ..Place::default() };
         };
         let or_none = |fact: &Option<String>| fact.clone().unwrap_or_default();
         Place {
@@ -131,7 +131,7 @@ impl Whereabouts {
     pub(super) async fn find(metadata: GoogleMetadata, project: &str) -> Result<Self, &'static str> {
         let mut facts = Facts::default();
         facts.ask(&metadata).await;
-        let place = facts.place();
+        let place = facts.place(project);
         let project = if project.is_empty() { place.project.clone() } else { project.to_owned() };
         if project.is_empty() {
             return Err("project_id: Project ID not provided and could not be determined");
@@ -159,7 +159,7 @@ impl Whereabouts {
             tokio::time::sleep(pause.mul_f64(1.0 - fastrand::f64() / 2.0)).await;
             pause = (pause * 2).min(longest);
             facts.ask(&self.metadata).await;
-            let place = facts.place();
+            let place = facts.place(&self.project);
             if place != self.site().place {
                 let Place { project, location, cluster, machine } = &place;
                 tracing::info!(
@@ -220,7 +220,8 @@ mod tests {
         // It takes connections, and says nothing.
         assert!(Whereabouts::find(metadata(), "").await.is_err(), "there is no project");
         let found = Arc::new(Whereabouts::find(metadata(), "lab").await.unwrap());
-        assert_eq!((found.project(), &found.site().place), ("lab", &Place::default()));
+        let of_parameters = Place { project: "lab".to_owned(), ..Place::default() };
+        assert_eq!((found.project(), &found.site().place), ("lab", &of_parameters));
         assert_eq!(found.site().of_logs.kind, "project");
         let follows = Arc::clone(&found);
         tokio::spawn(async move { follows.follow("h.istio-system").await });
