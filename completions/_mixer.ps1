@@ -532,6 +532,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--terminate-drain', '--terminate-drain', [CompletionResultType]::ParameterName, 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does')
             [CompletionResult]::new('--drain-time-s', '--drain-time-s', [CompletionResultType]::ParameterName, 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed')
             [CompletionResult]::new('--drain-strategy', '--drain-strategy', [CompletionResultType]::ParameterName, 'How often responses end their connections during that time')
+            [CompletionResult]::new('--body-memory', '--body-memory', [CompletionResultType]::ParameterName, 'Memory for bodies of requests that filters wait for, over all connections')
             [CompletionResult]::new('--service-node', '--service-node', [CompletionResultType]::ParameterName, 'Overrides `node.id`')
             [CompletionResult]::new('--service-cluster', '--service-cluster', [CompletionResultType]::ParameterName, 'Overrides `node.cluster`')
             [CompletionResult]::new('--base-id', '--base-id', [CompletionResultType]::ParameterName, 'Has no effect: there is no hot restart, which needs it')

@@ -3566,7 +3566,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__proxy)
-            opts="-c -l -v -h --config --config-path --config-yaml --concurrency --mode --log-level --log-path --admin-address-path --admin-allowed-hosts --terminate-drain --drain-time-s --drain-strategy --mixer-exact-tcp-deltas --service-node --service-cluster --base-id --disable-hot-restart --color --error-format --verbose --quiet --help"
+            opts="-c -l -v -h --config --config-path --config-yaml --concurrency --mode --log-level --log-path --admin-address-path --admin-allowed-hosts --terminate-drain --drain-time-s --drain-strategy --body-memory --mixer-exact-tcp-deltas --service-node --service-cluster --base-id --disable-hot-restart --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3641,6 +3641,13 @@ _mixer() {
                     ;;
                 --drain-strategy)
                     COMPREPLY=($(compgen -W "gradual immediate" -- "${cur}"))
+                    return 0
+                    ;;
+                --body-memory)
+                    COMPREPLY=("${cur}")
+                    if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
+                        compopt -o nospace
+                    fi
                     return 0
                     ;;
                 --service-node)

@@ -507,6 +507,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --terminate-drain 'Time that connections have to end after SIGTERM or SIGINT, in seconds; 0 closes them at once, as Envoy does'
             cand --drain-time-s 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed'
             cand --drain-strategy 'How often responses end their connections during that time'
+            cand --body-memory 'Memory for bodies of requests that filters wait for, over all connections'
             cand --service-node 'Overrides `node.id`'
             cand --service-cluster 'Overrides `node.cluster`'
             cand --base-id 'Has no effect: there is no hot restart, which needs it'

@@ -525,6 +525,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l terminate-drain -d
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l drain-time-s -d 'Time that connections of a listener have to end once it is replaced or removed, in seconds; then they are closed' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l drain-strategy -d 'How often responses end their connections during that time' -r -f -a "gradual\t'The more often the later it is'
 immediate\t'Always'"
+complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l body-memory -d 'Memory for bodies of requests that filters wait for, over all connections' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l service-node -d 'Overrides `node.id`' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l service-cluster -d 'Overrides `node.cluster`' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand proxy" -l base-id -d 'Has no effect: there is no hot restart, which needs it' -r -f

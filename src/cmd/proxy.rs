@@ -8,6 +8,7 @@ use super::exit::{Exit, Failure, Outcome};
 use super::io::{ErrorFormat, Io};
 use super::output::escaped;
 use super::usage::failure_text;
+use super::value;
 use super::verbosity::Verbosity;
 use mixer_base::log::{Log, LogOptions};
 use mixer_base::{regular_file, task};
@@ -57,6 +58,11 @@ pub(crate) struct ProxyArgs {
     /// How often responses end their connections during that time.
     #[arg(long, value_enum, default_value = "gradual", value_name = "STRATEGY")]
     drain_strategy: DrainStrategy,
+    /// Memory for bodies of requests that filters wait for, over all connections.
+    ///
+    /// A body takes three eighths of it at most. Requests for which there is no memory are refused. Example: 1GiB
+    #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = value::size)]
+    body_memory: u64,
     /// Byte counts in Mixer reports of TCP connections are those since the report before, of whatever kind.
     ///
     /// Without it they are those since the last periodic report, so that the first of these repeats the opening, as with Istio.
@@ -191,6 +197,7 @@ fn serve(args: &ProxyArgs, bootstrap: Bootstrap, name: String) -> Outcome {
             is_gradual: args.drain_strategy == DrainStrategy::Gradual,
         },
         exact_tcp_deltas: args.mixer_exact_tcp_deltas,
+        body_memory: usize::try_from(args.body_memory).unwrap_or(usize::MAX),
     };
     let outcome = server::serve(bootstrap, options, log.clone());
     log.flush(Duration::from_millis(200));

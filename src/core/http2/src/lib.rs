@@ -24,6 +24,7 @@ mod frame;
 pub mod fuzzing;
 mod head;
 mod hpack;
+mod screen;
 mod session;
 mod stream;
 
@@ -32,6 +33,7 @@ pub use flow_control::{MemoryAccount, UnlimitedMemory};
 pub use frame::ErrorCode;
 pub use head::RequestHead;
 pub use hpack::FixedResponse;
+pub use screen::{Broken, Screen};
 pub use session::{ConnectionError, Limits, Session};
 
 /// A request whose header section is complete; its body may still be arriving.

@@ -7,6 +7,7 @@ mod peek;
 mod proxy_protocol;
 mod tls_inspector;
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
@@ -77,6 +78,8 @@ pub(crate) struct Entrance {
     continues_on_timeout: bool,
     pub(crate) chains: Vec<Arc<Chain>>,
     pub(crate) default: Option<Arc<Chain>>,
+    /// Protocols of ALPN that a filter chain names.
+    protocols: HashSet<String>,
 }
 
 /// A listener filter with its statistics.
@@ -119,7 +122,9 @@ impl Entrance {
                 root: stats.block(&Scope::Root),
             },
         });
+        let protocols = chains.iter().flat_map(|chain| chain.matching.protocols.iter().cloned()).collect();
         Self {
+            protocols,
             filters: filters.collect(),
             limit: config.listener_filters_timeout,
             continues_on_timeout: config.continues_on_timeout,
@@ -162,6 +167,9 @@ impl Entrance {
                 }
             }
         }
+        // A client may offer tens of thousands, each of which would be compared with those of each filter chain.
+        let mut seen = HashSet::new();
+        info.protocols.retain(|name| self.protocols.contains(name) && seen.insert(name.clone()));
         let found = chains::find(&self.chains, info).or(self.default.as_deref());
         if found.is_none() {
             stats.increment(ListenerStat::NoFilterChainMatch);

@@ -23,6 +23,7 @@ mod matching;
 mod mirror;
 mod mixer;
 mod outlier;
+mod pattern;
 mod rate_limit;
 mod reader;
 mod route;
@@ -66,6 +67,7 @@ pub use mixer::{
     Told, TransportConfig, UriPattern, UriTemplate,
 };
 pub use outlier::OutlierConfig;
+pub use pattern::BytePattern;
 pub use rate_limit::{HostLimits, LimitAction, LimitConfig, RateLimitConfig, RateLimitRoute};
 pub use table::{
     Action, Addition, AdditionMode, Edits, HostConfig, Redirect, RetryConfig, RetryOn, RouteAction,

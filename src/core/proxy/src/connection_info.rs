@@ -21,7 +21,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) is_local_restored: bool,
     /// `tls` or `raw_buffer`.
     pub(crate) transport: &'static str,
-    /// The server name that the client asked for, in lower case, as the TLS inspector found it: as with Envoy, nothing else tells it.
+    /// The server name that the client asked for, in lower case, as the TLS inspector found it: as with Envoy, nothing else tells it to filter
+    /// chains and access logs.
     pub(crate) server_name: String,
     /// Protocols of ALPN that the client offers, or the one that was found in its first bytes.
     pub(crate) protocols: Vec<String>,
@@ -54,6 +55,15 @@ impl ConnectionInfo {
     /// Ready once the drain time of its filter chain is over.
     pub(crate) fn poll_drained(&self, cx: &Context<'_>) -> Poll<()> {
         self.drained.as_ref().map_or(Poll::Pending, |drained| drained.poll_over(cx))
+    }
+
+    /// The server name that the client asked for: by the TLS inspector, or by the handshake if there is none.
+    pub(crate) fn requested_server_name(&self) -> &str {
+        let of_handshake = || self.tls.as_ref().and_then(|session| session.server_name.as_deref());
+        match self.server_name.as_str() {
+            "" => of_handshake().unwrap_or_default(),
+            name => name,
+        }
     }
 
     /// Where the client wanted to go, if that is not the address of the socket.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use crate::bodies::Budget;
 use crate::cluster::Cluster;
 use crate::copies::Copies;
 use crate::drain::Waiting;
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) draining: AtomicBool,
     /// Open connections of all listeners.
     pub(crate) connections: AtomicU64,
+    /// The memory for bodies that filters wait for.
+    pub(crate) bodies: Arc<Budget>,
 }
 
 /// What the connections of a worker share.

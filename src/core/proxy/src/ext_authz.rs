@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use prost::Message as _;
 
-use mixer_wire::envoy::service::auth::v3::{CheckRequest, CheckResponse};
+use mixer_wire::envoy::service::auth::v3::CheckResponse;
 
 use crate::bootstrap::{BodyConfig, ExtAuthzConfig, ExtAuthzRoute};
 use crate::cluster::Cluster;
 use crate::grpc::{Channels, Method};
 use crate::stats::{Block, ExtAuthzStat, NamedCounters, Scope, Stats};
 
-pub(crate) use request::{Body, Facts, check_request};
+pub(crate) use request::{Body, Check, Facts};
 pub(crate) use response::{Decision, Denial, Grant};
 
 const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
@@ -62,16 +62,19 @@ impl Authorizer {
     }
 
     /// What the server is told.
-    pub(crate) fn request(&self, facts: Facts<'_>, route: Option<&ExtAuthzRoute>) -> CheckRequest {
+    pub(crate) fn request(&self, facts: Facts<'_>, route: Option<&ExtAuthzRoute>) -> Check {
         let extensions = route.map(|route| route.context_extensions.clone()).unwrap_or_default();
-        check_request(facts, extensions, self.config.include_tls_session)
+        Check::new(facts, extensions, self.config.include_tls_session)
     }
 
     /// Asks the server. Dropping the future cancels the call.
-    pub(crate) async fn check(&self, channels: &Channels, request: CheckRequest) -> Decision {
+    pub(crate) async fn check(&self, channels: &Channels, check: Check) -> Decision {
         let (path, authority) = (CHECK, self.config.service.authority.as_str());
         let method = Method { path, authority, timeout: self.config.timeout, header: None };
-        let answer = channels.call(self.cluster, &method, request).await;
+        let answer = match check.framed() {
+            Ok(message) => channels.call(self.cluster, &method, message).await,
+            Err(status) => Err(status),
+        };
         let answer = answer.map_err(|status| status.to_string()).and_then(|answer| {
             CheckResponse::decode(answer).map_err(|error| format!("the answer is no CheckResponse: {error}"))
         });

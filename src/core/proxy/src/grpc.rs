@@ -5,33 +5,20 @@
 //! none is ever taken for a passed one.
 
 mod channel;
+mod framed;
 mod outgoing;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use bytes::{BufMut as _, Bytes, BytesMut};
+use bytes::Bytes;
 use tonic::Status;
 
 pub(crate) use channel::{Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT, is_overflow, is_unanswered};
+pub(crate) use framed::Framed;
 pub(crate) use outgoing::Outgoing;
 
 use crate::upstream::Pools;
-
-/// A message with its prefix, encoded in place.
-///
-/// Errors: it has more than 4 GiB.
-fn framed(message: impl prost::Message) -> Result<Bytes, Status> {
-    const PREFIX: usize = 5;
-    let length = message.encoded_len();
-    let told =
-        u32::try_from(length).map_err(|_| Status::resource_exhausted("the request has more than 4 GiB"))?;
-    let mut out = BytesMut::with_capacity(PREFIX + length);
-    out.put_u8(0);
-    out.put_u32(told);
-    message.encode(&mut out).map_err(|error| Status::internal(error.to_string()))?;
-    Ok(out.freeze())
-}
 
 /// The channels of a worker, by cluster.
 #[derive(Debug)]
@@ -56,16 +43,15 @@ impl Channels {
         channel
     }
 
-    /// Calls a method of a cluster with a message, which does not outlive its encoding. Dropping the future cancels the call.
+    /// Calls a method of a cluster. Dropping the future cancels the call.
     ///
     /// Errors: as of [`Channel::call`].
     pub(crate) async fn call(
         &self,
         cluster: Option<usize>,
         method: &Method<'_>,
-        message: impl prost::Message,
+        message: Framed,
     ) -> Result<Bytes, Status> {
-        let message = framed(message)?;
         self.of(cluster).call(&self.pools, method, message).await
     }
 

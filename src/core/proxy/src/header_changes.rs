@@ -1,6 +1,7 @@
 //! Changes of headers that other servers ask for: applied only if the message stays one that every parser reads the same.
 
 use crate::head::{Head, is_token_byte};
+use crate::inline_headers;
 
 /// Headers that say where a message ends or that concern a connection. They are the proxy's own: a change would let two parsers read a
 /// message differently.
@@ -46,7 +47,44 @@ pub(crate) struct Change {
     pub(crate) manner: Manner,
 }
 
+/// What cannot be written to a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unwritable(pub(crate) String);
+
+/// Applies changes to the head of a request. `by` asks for them.
+///
+/// Errors: one cannot be written. Without it, the request would pass with what its client says: it must not pass. What is the proxy's own is
+/// left out, and so is a removal of what no request has.
+pub(crate) fn edit_request<'c>(
+    changes: impl IntoIterator<Item = &'c Change>,
+    head: &mut Head,
+    by: &'static str,
+) -> Result<(), Unwritable> {
+    for change in changes {
+        if change.apply_to_request(head) {
+            continue;
+        }
+        change.report_invalid(by);
+        if !is_protected(&change.name) && change.manner != Manner::Remove {
+            let what = if change.is_named() { "value for" } else { "name" };
+            return Err(Unwritable(format!("invalid header {what}: {}", change.shown_name())));
+        }
+    }
+    Ok(())
+}
+
 impl Change {
+    /// Whether its name is that of a header, or of a part of a request.
+    fn is_named(&self) -> bool {
+        let name = self.name.strip_prefix(':').unwrap_or(&self.name);
+        !name.is_empty() && name.bytes().all(is_token_byte)
+    }
+
+    /// The beginning of its name, without what cannot be shown.
+    fn shown_name(&self) -> String {
+        self.name.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(64).collect()
+    }
+
     /// Applies it to the head of a request, of which path and host can be replaced as well. Returns false if it is not valid, as
     /// [`apply`](Self::apply).
     pub(crate) fn apply_to_request(&self, head: &mut Head) -> bool {
@@ -68,7 +106,8 @@ impl Change {
     pub(crate) fn apply(&self, head: &mut Head) -> bool {
         let (name, value) = (self.name.as_str(), self.value.as_slice());
         let is_name = !name.is_empty() && name.bytes().all(is_token_byte) && !is_protected(name);
-        let is_value = !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        let is_value =
+            self.manner == Manner::Remove || !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
         if !is_name {
             return false;
         }
@@ -83,7 +122,7 @@ impl Change {
         match self.manner {
             Manner::Join | Manner::SetIfPresent if !is_there => {}
             Manner::AddIfAbsent if is_there => {}
-            Manner::Add | Manner::AddIfAbsent => head.add(name, value),
+            Manner::Add | Manner::AddIfAbsent => inline_headers::add(head, name, value),
             Manner::Set | Manner::SetIfPresent => head.set(name, value),
             Manner::Join => head.append(name, value),
             Manner::Remove => {
@@ -95,8 +134,8 @@ impl Change {
 
     /// Logs that it is not applied. `by` asks for it.
     pub(crate) fn report_invalid(&self, by: &'static str) {
-        let name: String = self.name.chars().take(64).collect();
-        mixer_base::warn_limited!(1, ?name, by, "a change of a header is not applied: it is invalid");
+        let name = self.shown_name();
+        mixer_base::warn_limited!(1, name, by, "a change of a header is not applied: it is invalid");
     }
 }
 
@@ -111,6 +150,44 @@ fn is_host(host: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_written_does_not_pass() {
+        let edited = |name: &str, value: &str, manner| {
+            let mut head = Head::default();
+            head.read_request(b"GET /a?user=admin HTTP/1.1\r\nhost: h\r\nx-a: 1\r\nte: b\r\n\r\n", 10)
+                .unwrap();
+            let change = Change { name: name.to_owned(), value: value.as_bytes().to_vec(), manner };
+            edit_request([&change], &mut head, "test").map_err(|Unwritable(text)| text)
+        };
+        for (name, value, manner, text) in [
+            (":path", "/public page", Manner::Set, "invalid header value for: :path"),
+            (":path", "", Manner::Set, "invalid header value for: :path"),
+            (":path", "/a#b", Manner::SetIfPresent, "invalid header value for: :path"),
+            (":path", "/a", Manner::Join, "invalid header value for: :path"),
+            (":method", "HEAD", Manner::Set, "invalid header value for: :method"),
+            (":authority", "a b", Manner::Set, "invalid header value for: :authority"),
+            ("host", "", Manner::Set, "invalid header value for: host"),
+            ("host", "a", Manner::Add, "invalid header value for: host"),
+            ("x-a", "a\nb", Manner::Join, "invalid header value for: x-a"),
+            ("x-a", "a\0", Manner::Set, "invalid header value for: x-a"),
+            ("x-b", "a\r", Manner::Add, "invalid header value for: x-b"),
+            ("x b", "a", Manner::Set, "invalid header name: x b"),
+            ("", "a", Manner::Set, "invalid header name: "),
+        ] {
+            assert_eq!(edited(name, value, manner), Err(text.to_owned()), "{name}: {value}");
+        }
+        for (name, value, manner) in [
+            ("te", "a\nb", Manner::Set),
+            ("content-length", "7", Manner::Set),
+            ("x b", "", Manner::Remove),
+            ("x-a", "a\nb", Manner::Remove),
+            (":path", "/b", Manner::Set),
+            ("x-a", "é", Manner::Join),
+        ] {
+            assert_eq!(edited(name, value, manner), Ok(()), "{name}: {value}");
+        }
+    }
 
     #[test]
     fn changes_depend_on_what_is_there_and_never_touch_framing() {

@@ -10,6 +10,7 @@
 mod accept;
 mod access_log;
 mod admin;
+mod bodies;
 pub mod bootstrap;
 mod buffer;
 mod certificates;
@@ -26,6 +27,7 @@ mod head;
 mod header_changes;
 mod health;
 mod http;
+mod inline_headers;
 mod lds;
 mod listener_manager;
 mod log_stream;

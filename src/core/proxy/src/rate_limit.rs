@@ -15,9 +15,9 @@ use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRespo
 
 use crate::bootstrap::{HostLimits, RateLimitConfig, RateLimitRoute};
 use crate::cluster::Cluster;
-use crate::grpc::{Channels, Method};
+use crate::grpc::{Channels, Framed, Method};
 use crate::head::Head;
-use crate::header_changes::{Change, Manner};
+use crate::header_changes::{Change, Manner, Unwritable, edit_request};
 use crate::stats::{NamedCounters, Scope, Stats};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -90,7 +90,10 @@ impl Limiter {
         let request = RateLimitRequest { domain: domain.clone(), descriptors, hits_addend: 0 };
         let (path, authority) = (SHOULD_RATE_LIMIT, self.config.service.authority.as_str());
         let method = Method { path, authority, timeout: self.config.timeout, header: None };
-        let answer = channels.call(self.cluster, &method, request).await;
+        let answer = match Framed::of(request) {
+            Ok(message) => channels.call(self.cluster, &method, message).await,
+            Err(status) => Err(status),
+        };
         let answer = answer.map_err(|status| status.to_string()).and_then(|answer| {
             let answer = RateLimitResponse::decode(answer)
                 .map_err(|error| format!("the answer is no RateLimitResponse: {error}"))?;
@@ -191,12 +194,10 @@ impl Additions {
     }
 
     /// Changes the head of the request.
-    pub(crate) fn edit_request(&self, head: &mut Head) {
-        for change in &self.request {
-            if !change.apply_to_request(head) {
-                change.report_invalid(BY);
-            }
-        }
+    ///
+    /// Errors: a change cannot be written.
+    pub(crate) fn edit_request(&self, head: &mut Head) -> Result<(), Unwritable> {
+        edit_request(&self.request, head, BY)
     }
 
     /// Changes the head of a response.

@@ -33,6 +33,8 @@ pub struct Options {
     /// Whether the bytes of a Mixer report of a TCP connection are those since the report before it; otherwise, as with Istio, since the last
     /// periodic one.
     pub exact_tcp_deltas: bool,
+    /// Bytes that bodies hold which filters wait for, at most.
+    pub body_memory: usize,
 }
 
 /// The state of the server.

@@ -14,6 +14,8 @@ use mixer_net::http::{Endpoint, HttpLimits};
 
 use crate::access_log::AccessLogFiles;
 use crate::admin;
+use crate::bodies::Budget;
+pub use crate::bodies::DEFAULT_BODY_MEMORY;
 use crate::bootstrap::{Bootstrap, Discovery, KnownClusters};
 use crate::certificates;
 use crate::cluster::{Cluster, detect_outliers, forget_destinations, resolve_all};
@@ -56,7 +58,8 @@ async fn run(bootstrap: Bootstrap, mut options: Options, log: Log) -> Result<(),
         metadata: bootstrap.document.pointer("/node/metadata").cloned().unwrap_or_default(),
     };
     let (draining, connections) = (AtomicBool::new(false), AtomicU64::new(0));
-    let shared = Arc::new(Shared { clusters, node, draining, connections });
+    let bodies = Budget::new(options.body_memory);
+    let shared = Arc::new(Shared { clusters, node, draining, connections, bodies });
     let lds = bootstrap.listener_file.clone().map(|path| {
         let mut clusters = KnownClusters::default();
         for cluster in &bootstrap.clusters {
@@ -279,6 +282,8 @@ fn add_server_stats(running: &Arc<Running>) {
     stats.computed(&server, "concurrency", of(workers));
     let connections = |running: &Running| Value::Gauge(running.shared.connections.load(Ordering::Relaxed));
     stats.computed(&server, "total_connections", of(connections));
+    let bodies = |running: &Running| Value::Gauge(u64::try_from(running.shared.bodies.held()).unwrap_or(0));
+    stats.computed(&server, "body_memory", of(bodies));
     let clusters = |running: &Running| u64::try_from(running.shared.clusters.len()).unwrap_or(0);
     let counters = &running.logs.counters;
     for name in ["write_completed", "write_failed", "lines_lost"] {

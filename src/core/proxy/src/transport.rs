@@ -9,6 +9,7 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
+use mixer_http2::Screen;
 use mixer_net::stream::Stream;
 
 /// Bytes of a body that wait for the socket, of each stream.
@@ -80,6 +81,18 @@ pub(crate) struct Transport {
     /// Frames that were received since the last turn.
     taken: u32,
     traffic: Rc<Traffic>,
+    /// Of the connection of a client.
+    screened: Option<Box<Screened>>,
+}
+
+/// Heads of a client that `h2` would take for errors of the connection.
+#[derive(Debug)]
+struct Screened {
+    screen: Screen,
+    /// The beginning of a head.
+    held: BytesMut,
+    /// What comes next.
+    ready: BytesMut,
 }
 
 /// The frames of a direction, as far as their bytes were seen.
@@ -124,7 +137,94 @@ impl Transport {
     /// A connection whose input begins with `input`, which was counted when it was read.
     pub(crate) fn new(stream: Stream, input: BytesMut) -> (Self, Rc<Traffic>) {
         let traffic = Rc::<Traffic>::default();
-        (Self { stream, input, frames: Frames::default(), taken: 0, traffic: Rc::clone(&traffic) }, traffic)
+        let frames = Frames::default();
+        (Self { stream, input, frames, taken: 0, traffic: Rc::clone(&traffic), screened: None }, traffic)
+    }
+
+    /// The connection of a client, with header blocks of at most so many bytes: malformed heads end their streams alone.
+    pub(crate) fn of_client(stream: Stream, input: BytesMut, max_block: usize) -> (Self, Rc<Traffic>) {
+        let (transport, traffic) = Self::new(stream, input);
+        let (screen, held, ready) = (Screen::new(max_block), BytesMut::new(), BytesMut::new());
+        (Self { screened: Some(Box::new(Screened { screen, held, ready })), ..transport }, traffic)
+    }
+
+    /// Reads what was read before, or from the socket.
+    fn poll_input(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        if !self.input.is_empty() {
+            move_to(&mut self.input, buffer);
+            return Poll::Ready(Ok(()));
+        }
+        if self.taken >= MAX_FRAMES {
+            self.taken = 0;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if let Poll::Ready(result) = &read {
+            let count = buffer.filled().len() - before;
+            self.traffic.add(count, 0);
+            if result.is_err() || count == 0 {
+                self.traffic.has_ended.set(true);
+            }
+        } else {
+            self.taken = 0;
+        }
+        read
+    }
+
+    fn count_frames(&mut self, (all, empty): (u32, u32)) {
+        self.taken = self.taken.saturating_add(all);
+        if empty > 0 {
+            self.traffic.empty.set(self.traffic.empty.get().saturating_add(empty));
+        }
+    }
+
+    fn poll_screened(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+        screened: &mut Screened,
+    ) -> Poll<std::io::Result<()>> {
+        let Screened { screen, held, ready } = screened;
+        let before = buffer.filled().len();
+        loop {
+            if !ready.is_empty() {
+                move_to(ready, buffer);
+                return Poll::Ready(Ok(()));
+            }
+            match self.poll_input(cx, buffer) {
+                Poll::Ready(Ok(())) if buffer.filled().len() > before => {}
+                other => return other,
+            }
+            let read = buffer.filled().get(before..).unwrap_or_default();
+            let passed = if held.is_empty() { screen.scan(read) } else { 0 };
+            let is_all = passed == read.len();
+            if !is_all {
+                held.extend_from_slice(read.get(passed..).unwrap_or_default());
+                buffer.set_filled(before + passed);
+                if screen.pass(held, ready).is_err() {
+                    return Poll::Ready(Err(std::io::ErrorKind::InvalidData.into()));
+                }
+                if held.is_empty() {
+                    *held = BytesMut::new();
+                }
+            }
+            self.count_frames(screen.take_frames());
+            if passed > 0 {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+/// Moves as much as there is room for.
+fn move_to(from: &mut BytesMut, buffer: &mut ReadBuf<'_>) {
+    let count = from.len().min(buffer.remaining());
+    buffer.put_slice(from.get(..count).unwrap_or_default());
+    from.advance(count);
+    if from.is_empty() {
+        *from = BytesMut::new();
     }
 }
 
@@ -135,35 +235,17 @@ impl AsyncRead for Transport {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let this = self.get_mut();
-        if !this.input.is_empty() {
-            let count = this.input.len().min(buffer.remaining());
-            buffer.put_slice(this.input.get(..count).unwrap_or_default());
-            this.input.advance(count);
-            if this.input.is_empty() {
-                this.input = BytesMut::new();
-            }
-            return Poll::Ready(Ok(()));
+        if let Some(mut screened) = this.screened.take() {
+            let read = this.poll_screened(cx, buffer, &mut screened);
+            this.screened = Some(screened);
+            return read;
         }
-        if this.taken >= MAX_FRAMES {
-            this.taken = 0;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
+        let is_counted = this.input.is_empty();
         let before = buffer.filled().len();
-        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        if let Poll::Ready(result) = &read {
-            let count = buffer.filled().len() - before;
-            this.traffic.add(count, 0);
-            let (all, empty) = this.frames.count(buffer.filled().get(before..).unwrap_or_default());
-            this.taken += all;
-            if empty > 0 {
-                this.traffic.empty.set(this.traffic.empty.get().saturating_add(empty));
-            }
-            if result.is_err() || count == 0 {
-                this.traffic.has_ended.set(true);
-            }
-        } else {
-            this.taken = 0;
+        let read = this.poll_input(cx, buffer);
+        if is_counted && let Poll::Ready(_) = &read {
+            let counts = this.frames.count(buffer.filled().get(before..).unwrap_or_default());
+            this.count_frames(counts);
         }
         read
     }

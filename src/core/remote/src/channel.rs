@@ -9,11 +9,15 @@ mod link;
 
 pub use link::http2_client;
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use h2::client::SendRequest;
+use h2::SendStream;
+use h2::client::{ResponseFuture, SendRequest};
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TE, USER_AGENT};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, StatusCode, Version};
@@ -174,6 +178,66 @@ pub async fn grpc_exchange(
 ) -> Result<Result<Bytes, Status>, h2::Error> {
     let (response, mut body) = sender.send_request(request, false)?;
     body.send_data(message, true)?;
+    read_answer(response, max_answer).await
+}
+
+/// As [`grpc_exchange`], of a message that goes on with pieces: each is asked for when there is room for it.
+pub async fn grpc_exchange_with(
+    mut sender: SendRequest<Bytes>,
+    request: Request<()>,
+    message: Bytes,
+    more: impl Iterator<Item = Bytes>,
+    max_answer: usize,
+) -> Result<Result<Bytes, Status>, h2::Error> {
+    let mut more = more.peekable();
+    let (response, mut body) = sender.send_request(request, false)?;
+    let is_all = more.peek().is_none();
+    body.send_data(message, is_all)?;
+    if is_all {
+        return read_answer(response, max_answer).await;
+    }
+    let mut sending = pin!(async move {
+        while let Some(piece) = more.next() {
+            send_piece(&mut body, piece, more.peek().is_none()).await?;
+        }
+        // The stream is reset when it is dropped: the answer has ended before.
+        Ok::<_, h2::Error>(body)
+    });
+    let mut answer = pin!(read_answer(response, max_answer));
+    let mut sent = None;
+    poll_fn(|cx| {
+        if sent.is_none()
+            && let Poll::Ready(outcome) = sending.as_mut().poll(cx)
+        {
+            // Why it failed, the answer tells.
+            sent = Some(outcome.ok());
+        }
+        answer.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// Sends a piece, as fast as the server takes it.
+async fn send_piece(body: &mut SendStream<Bytes>, mut piece: Bytes, is_last: bool) -> Result<(), h2::Error> {
+    while !piece.is_empty() {
+        body.reserve_capacity(piece.len());
+        let room = match poll_fn(|cx| body.poll_capacity(cx)).await {
+            Some(room) => room?,
+            // No more can be sent: the stream was reset.
+            None => return Err(h2::Reason::CANCEL.into()),
+        };
+        let part = piece.split_to(room.min(piece.len()));
+        if !part.is_empty() {
+            body.send_data(part, is_last && piece.is_empty())?;
+        }
+    }
+    Ok(())
+}
+
+async fn read_answer(
+    response: ResponseFuture,
+    max_answer: usize,
+) -> Result<Result<Bytes, Status>, h2::Error> {
     let (head, mut body) = response.await?.into_parts();
     if let Some(status) = Status::from_header_map(&head.headers) {
         // Without a message.

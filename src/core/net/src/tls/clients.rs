@@ -10,6 +10,7 @@ use super::certificate::PeerCertificate;
 use super::chain::algorithms;
 use super::context::PeerTest;
 use super::roots::Roots;
+use super::usage::Usage;
 
 /// Clients with a certificate of a trusted root, and a test of its names.
 pub(super) struct ClientVerifier {
@@ -50,6 +51,10 @@ impl ClientCertVerifier for ClientVerifier {
     ) -> Result<ClientCertVerified, Error> {
         let usage = webpki::KeyUsage::client_auth();
         self.roots.verify(certificate, intermediates, now, usage, &self.algorithms)?;
+        // Who was given a key to encrypt with is nobody by it. Spec: RFC 5280 section 4.2.1.3.
+        if !Usage::of(certificate).is_witness {
+            return Err(Error::InvalidCertificate(CertificateError::InvalidPurpose));
+        }
         match &self.allowed {
             Some(allowed) if !allowed(&PeerCertificate::read(certificate)) => {
                 Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))

@@ -5,7 +5,8 @@ use super::der::{self, BIT_STRING, BOOLEAN, INTEGER, SEQUENCE};
 /// 2.5.29.15, `keyUsage`, and 2.5.29.19, `basicConstraints`.
 const KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
 const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
-/// `keyCertSign`, bit 5 of `keyUsage`.
+/// `digitalSignature`, bit 0 of `keyUsage`, and `keyCertSign`, bit 5.
+const DIGITAL_SIGNATURE: u8 = 0x80;
 const KEY_CERT_SIGN: u8 = 0x80 >> 5;
 
 /// Whether a certificate may sign others.
@@ -13,6 +14,8 @@ const KEY_CERT_SIGN: u8 = 0x80 >> 5;
 pub(super) struct Usage {
     /// Its key may sign certificates, or nothing is said of its key.
     pub(super) is_signer: bool,
+    /// Its key may sign other texts, such as a handshake, or nothing is said of its key.
+    pub(super) is_witness: bool,
     /// It is a certificate authority: its basic constraints say so; without any, its key usage, or its version, which knows neither.
     pub(super) is_authority: bool,
     /// How many intermediates there may be below it; `None`: any number.
@@ -30,14 +33,15 @@ impl Usage {
     fn read(certificate: &[u8]) -> Option<Self> {
         let names = der::names(certificate)?;
         let is_own_issuer = names.issuer == names.subject;
-        let signs = match der::extension(certificate, KEY_USAGE) {
+        let usage = match der::extension(certificate, KEY_USAGE) {
             None => None,
             Some(value) => {
                 let (bits, _) = der::expect(value, BIT_STRING)?;
                 // The first octet says how many bits of the last one are not used.
-                Some(bits.get(1).is_some_and(|octet| octet & KEY_CERT_SIGN != 0))
+                Some(bits.get(1).copied().unwrap_or(0))
             }
         };
+        let signs = usage.map(|usage| usage & KEY_CERT_SIGN != 0);
         let mut path_length = None;
         let is_authority = match der::extension(certificate, BASIC_CONSTRAINTS) {
             None => signs == Some(true) || names.is_version_1,
@@ -58,7 +62,8 @@ impl Usage {
             }
         };
         let is_signer = signs != Some(false);
-        Some(Self { is_signer, is_authority, path_length, is_own_issuer })
+        let is_witness = usage.is_none_or(|usage| usage & DIGITAL_SIGNATURE != 0);
+        Some(Self { is_signer, is_witness, is_authority, path_length, is_own_issuer })
     }
 }
 
@@ -77,18 +82,26 @@ mod tests {
     #[test]
     fn authorities_say_so_and_may_sign() {
         let any = || IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = Usage { is_signer: true, is_authority: true, path_length: None, is_own_issuer: true };
+        let authority = Usage {
+            is_signer: true,
+            is_witness: true,
+            is_authority: true,
+            path_length: None,
+            is_own_issuer: true,
+        };
         let (sign, other) = (KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature);
+        let mute_signer = Usage { is_witness: false, ..authority };
         assert_eq!(usage(any(), &[]), authority);
         assert_eq!(usage(any(), &[other, sign]), authority);
         let bounded = usage(IsCa::Ca(BasicConstraints::Constrained(3)), &[sign]);
-        assert_eq!(bounded, Usage { path_length: Some(3), ..authority });
+        assert_eq!(bounded, Usage { path_length: Some(3), ..mute_signer });
         let mute = Usage { is_signer: false, ..authority };
         assert_eq!(usage(any(), &[other]), mute);
         assert_eq!(usage(IsCa::NoCa, &[other]), Usage { is_authority: false, ..mute });
         assert_eq!(usage(IsCa::NoCa, &[]), Usage { is_authority: false, ..authority });
-        assert_eq!(usage(IsCa::ExplicitNoCa, &[sign]), Usage { is_authority: false, ..authority });
-        assert_eq!(usage(IsCa::NoCa, &[sign]), authority, "as OpenSSL takes it");
+        assert_eq!(usage(IsCa::ExplicitNoCa, &[sign]), Usage { is_authority: false, ..mute_signer });
+        assert_eq!(usage(IsCa::NoCa, &[sign]), mute_signer, "as OpenSSL takes it");
+        assert!(!usage(IsCa::NoCa, &[KeyUsagePurpose::KeyEncipherment]).is_witness);
     }
 
     #[test]

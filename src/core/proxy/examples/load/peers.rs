@@ -69,6 +69,7 @@ pub(crate) fn serve(path: &str) -> Outcome<()> {
         terminate_drain: Duration::ZERO,
         drain: server::DrainOptions::default(),
         exact_tcp_deltas: false,
+        body_memory: server::DEFAULT_BODY_MEMORY,
     };
     server::serve(bootstrap, options, Log::new(&LogOptions::default())?)?;
     Ok(())

@@ -1,6 +1,6 @@
 //! Which filter chain takes a connection.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::Chain;
@@ -41,7 +41,7 @@ const CRITERIA: [Criterion; 9] = [
     },
     |matching, info| in_ranges(&matching.direct_sources, info.direct_remote.ip()),
     |matching, info| {
-        let is_local = info.remote.ip() == info.local.ip() || info.remote.ip().to_canonical().is_loopback();
+        let is_local = is_local(info);
         match matching.source_type {
             SourceType::Any => Some(0),
             SourceType::Local => is_local.then_some(1),
@@ -54,6 +54,13 @@ const CRITERIA: [Criterion; 9] = [
         false => matching.source_ports.contains(&info.remote.port()).then_some(1),
     },
 ];
+
+/// Whether a client is of this machine, as Envoy sees it: it comes from the address that it went to, or from the one of loopback. Others of
+/// 127.0.0.0/8 are not local, nor is a loopback address of IPv4 that the PROXY protocol writes as one of IPv6.
+fn is_local(info: &ConnectionInfo) -> bool {
+    let remote = info.remote.ip();
+    remote == info.local.ip() || remote == Ipv4Addr::LOCALHOST || remote == Ipv6Addr::LOCALHOST
+}
 
 fn choose<'m>(matches: impl Iterator<Item = &'m ChainMatch>, info: &ConnectionInfo) -> Option<usize> {
     let mut left: Vec<(usize, &ChainMatch)> = matches.enumerate().collect();
@@ -140,6 +147,25 @@ mod tests {
             ..ChainMatch::default()
         };
         assert_eq!(choose([&near, &nearer].into_iter(), &info("", &[])), Some(1));
+    }
+
+    #[test]
+    fn one_address_of_loopback_is_local() {
+        for (remote, local, is) in [
+            ("127.0.0.1", "192.0.2.1", true),
+            ("127.0.0.2", "127.0.0.1", false),
+            ("127.0.0.2", "127.0.0.2", true),
+            ("192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+            ("::1", "2001:db8::1", true),
+            ("::ffff:127.0.0.1", "2001:db8::1", false),
+            ("::ffff:127.0.0.1", "127.0.0.1", false),
+            ("2001:db8::1", "2001:db8:0::1", true),
+        ] {
+            let address = |text: &str| std::net::SocketAddr::new(text.parse().unwrap(), 1);
+            let info = ConnectionInfo::new(address(remote), address(local));
+            assert_eq!(is_local(&info), is, "{remote} {local}");
+        }
     }
 
     #[test]

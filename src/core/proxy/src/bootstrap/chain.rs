@@ -8,6 +8,7 @@ use mixer_net::tls::context::ServerContext;
 
 use super::fingerprint::Fingerprint;
 use super::listener::NetworkFilter;
+use super::listener_filter::ListenerFilter;
 use super::reader::{Message, Value};
 
 static MATCH: Message = Message { name: "FilterChainMatch", unsupported: &["address_suffix", "suffix_len"] };
@@ -107,10 +108,12 @@ pub struct ChainMatch {
 }
 
 impl ChainMatch {
-    /// Whether the TLS inspector must have looked at a connection.
-    pub(super) fn needs_tls_inspector(&self) -> bool {
-        let names = !self.server_names.is_empty() || !self.protocols.is_empty();
-        self.transport == "tls" || (self.transport.is_empty() && names)
+    /// Whether these listener filters can find what it names.
+    pub(super) fn can_match(&self, filters: &[ListenerFilter]) -> bool {
+        let has = |filter| filters.contains(&filter);
+        let needs_tls = self.transport == "tls" || !self.server_names.is_empty();
+        has(ListenerFilter::TlsInspector)
+            || (!needs_tls && (self.protocols.is_empty() || has(ListenerFilter::HttpInspector)))
     }
 
     /// Whether there may be a connection that both take, neither more specifically.

@@ -72,6 +72,9 @@ static TCP_PROXY: Message = Message {
 static WEIGHTED: Message = Message { name: "WeightedCluster", unsupported: &[] };
 static CLUSTER_WEIGHT: Message = Message { name: "ClusterWeight", unsupported: &["metadata_match"] };
 
+/// What validation says of a filter chain that takes nothing.
+const NO_INSPECTOR: &str = "no connection takes this filter chain: its match needs `envoy.filters.listener.tls_inspector` among listener_filters";
+
 /// A listener.
 #[derive(Debug, Clone)]
 pub struct ListenerConfig {
@@ -223,16 +226,16 @@ fn read_chains(listener: &Fields<'_>, place: &str) -> Option<Served> {
         let text = "error adding listener: default filter chain must not have a filter_chain_match";
         Value { node: matching, ..value.clone() }.invalid(text);
     }
-    let written = listener.items("listener_filters");
-    let mut listener_filters: Vec<_> = written.iter().filter_map(listener_filter::read).collect();
-    // As Envoy: what the filter chains need is there.
-    if chains.iter().any(|chain: &FilterChainConfig| chain.matching.needs_tls_inspector())
-        && !listener_filters.contains(&ListenerFilter::TlsInspector)
-    {
-        listener_filters.push(ListenerFilter::TlsInspector);
-    }
+    let filters = listener.items("listener_filters");
+    let listener_filters: Vec<_> = filters.iter().filter_map(listener_filter::read).collect();
     if !are_read {
         return None;
+    }
+    // As Envoy 1.40, which adds no inspector.
+    for (value, chain) in written.iter().zip(&chains) {
+        if !chain.matching.can_match(&listener_filters) {
+            value.warn(NO_INSPECTOR);
+        }
     }
     let default_chain = match default_chain {
         Some(chain) => Some(chain?),

@@ -1,9 +1,7 @@
 //! What a route matches.
 
-use mixer_expr::functions::Regex;
-
+use super::pattern::BytePattern;
 use super::reader::{Fields, Message, Value};
-use super::route::whole;
 
 static MATCH: Message = Message {
     name: "RouteMatch",
@@ -46,7 +44,7 @@ pub enum PathMatch {
     /// Is this, or begins with this and a slash.
     SeparatedPrefix(String),
     /// Matches as a whole.
-    Regex(Regex),
+    Regex(BytePattern),
 }
 
 /// How a header is compared.
@@ -85,7 +83,7 @@ pub enum TextTest {
     /// Contains this.
     Contains(String),
     /// Matches as a whole.
-    Regex(Regex),
+    Regex(BytePattern),
 }
 
 pub(super) fn read(value: &Value<'_>) -> Option<MatchConfig> {
@@ -114,13 +112,15 @@ pub(super) fn read(value: &Value<'_>) -> Option<MatchConfig> {
     Some(MatchConfig { path: path?, case_sensitive, headers })
 }
 
-fn read_regex(value: &Value<'_>) -> Option<Regex> {
+fn read_regex(value: &Value<'_>) -> Option<BytePattern> {
     let matcher = value.message(&REGEX)?;
     if let Some(engine) = matcher.message("google_re2", &GOOGLE_RE2) {
         engine.finish();
     }
     let regex = match matcher.get("regex") {
-        Some(pattern) => pattern.nonempty("RegexMatcher", "Regex").and_then(|text| whole(&pattern, text)),
+        Some(pattern) => {
+            pattern.nonempty("RegexMatcher", "Regex").and_then(|text| BytePattern::read(&pattern, text))
+        }
         None => {
             matcher.required("RegexMatcherValidationError.Regex: value length must be at least 1 characters");
             None

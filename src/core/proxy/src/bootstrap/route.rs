@@ -354,13 +354,15 @@ fn read_redirect(value: &Value<'_>) -> Option<Redirect> {
         ("PERMANENT_REDIRECT", 4),
     ];
     let code = redirect.get("response_code").and_then(|value| value.choice(&codes)).unwrap_or(0);
+    // An empty text is one that is not there, as with Envoy.
     let scheme = match redirect.one_of(&["https_redirect", "scheme_redirect"]) {
         Some(("https_redirect", value)) => value.boolean().filter(|https| *https).map(|_| "https".to_owned()),
-        Some((_, value)) => value.text().map(str::to_owned),
+        Some((_, value)) => value.text().filter(|scheme| !scheme.is_empty()).map(str::to_owned),
         None => None,
     };
     let path = redirect.one_of(&["path_redirect", "prefix_rewrite"]);
     let path = path.and_then(|(name, value)| Some((name, value.text()?.to_owned())));
+    let path = path.filter(|(_, text)| !text.is_empty());
     let of = |wanted: &str| path.as_ref().filter(|(name, _)| *name == wanted).map(|(_, text)| text.clone());
     let port = redirect
         .get("port_redirect")

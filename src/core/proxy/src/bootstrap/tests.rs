@@ -24,7 +24,8 @@ fn with_routes(routes: &str) -> String {
 /// The first problem: its code, line, path and message.
 fn problem(text: &str) -> (&'static str, u32, String, String) {
     let problems = read(text, "b.yaml").expect_err("it is not valid");
-    let first = &problems[0];
+    let is_error = |problem: &&mixer_config::Diagnostic| problem.severity == mixer_config::Severity::Error;
+    let first = problems.iter().find(is_error).expect("an error");
     let line = first.span.map_or(0, |span| span.start.line);
     (first.code, line, first.field.to_string(), first.message.clone())
 }

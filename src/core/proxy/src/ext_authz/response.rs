@@ -5,7 +5,7 @@ use mixer_wire::envoy::service::auth::v3::check_response::HttpResponse;
 use mixer_wire::envoy::service::auth::v3::{CheckResponse, DeniedHttpResponse, OkHttpResponse};
 
 use crate::head::Head;
-use crate::header_changes::{Change, Manner};
+use crate::header_changes::{Change, Manner, Unwritable, edit_request};
 
 /// Who asks for changes of headers, in the log.
 const BY: &str = "ext_authz";
@@ -89,19 +89,15 @@ impl Grant {
     }
 
     /// Changes the head of the request.
-    pub(crate) fn edit_request(&self, head: &mut Head) {
-        for change in self.request.iter().chain(&self.remove) {
-            if !change.apply_to_request(head) {
-                change.report_invalid(BY);
-            }
+    ///
+    /// Errors: a change cannot be written.
+    pub(crate) fn edit_request(&self, head: &mut Head) -> Result<(), Unwritable> {
+        edit_request(self.request.iter().chain(&self.remove), head, BY)?;
+        if self.query_set.is_empty() && self.query_remove.is_empty() {
+            return Ok(());
         }
-        if !self.query_set.is_empty() || !self.query_remove.is_empty() {
-            let value = self.path(head.path());
-            let path = Change { name: ":path".to_owned(), value, manner: Manner::Set };
-            if !path.apply_to_request(head) {
-                path.report_invalid(BY);
-            }
-        }
+        let value = self.path(head.path());
+        edit_request([&Change { name: ":path".to_owned(), value, manner: Manner::Set }], head, BY)
     }
 
     /// Changes the head of a response.
@@ -111,24 +107,40 @@ impl Grant {
 
     /// The path with other query parameters. As with Envoy they are sorted by name then.
     fn path(&self, path: &[u8]) -> Vec<u8> {
-        let text = String::from_utf8_lossy(path);
-        let (plain, query) = text.split_once('?').unwrap_or((&text, ""));
-        let mut parameters: Vec<(String, String)> = Vec::new();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            parameters.push((name.to_owned(), value.to_owned()));
+        // Escaped, so that the change can always be written.
+        let escaped = |text: &String| -> Vec<u8> { text.bytes().flat_map(escaped).collect() };
+        let set: Vec<(Vec<u8>, Vec<u8>)> =
+            self.query_set.iter().map(|(name, value)| (escaped(name), escaped(value))).collect();
+        let removed: Vec<Vec<u8>> = self.query_remove.iter().map(escaped).collect();
+        let split = |text: &'_ [u8], at: u8| -> Option<(Vec<u8>, Vec<u8>)> {
+            let place = memchr::memchr(at, text)?;
+            Some((text.get(..place)?.to_vec(), text.get(place + 1..)?.to_vec()))
+        };
+        let (plain, query) = split(path, b'?').unwrap_or((path.to_vec(), Vec::new()));
+        let mut parameters: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for pair in query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()) {
+            parameters.push(split(pair, b'=').unwrap_or((pair.to_vec(), Vec::new())));
         }
-        for (name, value) in &self.query_set {
-            parameters.retain(|(known, _)| known != name);
-            parameters.push((name.clone(), value.clone()));
+        for (name, value) in set {
+            parameters.retain(|(known, _)| *known != name);
+            parameters.push((name, value));
         }
-        parameters.retain(|(known, _)| !self.query_remove.contains(known));
+        parameters.retain(|(known, _)| !removed.contains(known));
         parameters.sort_by(|(one, _), (other, _)| one.cmp(other));
-        let pairs: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let pairs: Vec<Vec<u8>> =
+            parameters.into_iter().map(|(name, value)| [name, value].join(&b'=')).collect();
         match pairs.is_empty() {
-            true => plain.as_bytes().to_vec(),
-            false => format!("{plain}?{}", pairs.join("&")).into_bytes(),
+            true => plain,
+            false => [plain, pairs.join(&b'&')].join(&b'?'),
         }
+    }
+}
+
+/// A byte of a name or a value of a query, escaped if no query has it. What the server has escaped stays as it is.
+fn escaped(byte: u8) -> Vec<u8> {
+    match byte {
+        b'!'..=b'~' if byte != b'#' => vec![byte],
+        _ => format!("%{byte:02X}").into_bytes(),
     }
 }
 

@@ -20,8 +20,9 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
+use super::framed::Framed;
 use super::outgoing::Outgoing;
-use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted};
+use crate::cluster::{Admitted, ClusterStats, Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
 use crate::upstream::{ConnectError, Connector, Pool, Pools, Protocol, Upstream};
 
@@ -238,7 +239,7 @@ impl Channel {
         &self,
         pools: &Pools,
         method: &Method<'_>,
-        message: Bytes,
+        message: Framed,
     ) -> Result<Bytes, Status> {
         let pool = self.pool(pools)?;
         let stats = &pool.cluster.stats;
@@ -328,12 +329,12 @@ impl Channel {
         pool: &Pool,
         host: &Arc<Host>,
         method: &Method<'_>,
-        message: Bytes,
+        message: Framed,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let first = self.attempt(pool, host, method, message.clone()).await;
+        let first = self.attempt(pool, host, method, &message).await;
         match first {
             Err(Broken::Http2(error)) if mixer_remote::was_not_begun(&error) => {
-                self.attempt(pool, host, method, message).await
+                self.attempt(pool, host, method, &message).await
             }
             answered => answered,
         }
@@ -344,10 +345,15 @@ impl Channel {
         pool: &Pool,
         host: &Arc<Host>,
         method: &Method<'_>,
-        message: Bytes,
+        message: &Framed,
     ) -> Result<Result<Bytes, Status>, Broken> {
         let (sender, _stream) = self.stream(pool, host).await?;
-        mixer_remote::grpc_exchange(sender, request(method), message, MAX_ANSWER).await.map_err(Broken::Http2)
+        let mut cancelled = Cancelled(Some(&pool.cluster.stats));
+        let (head, body) = (message.head.clone(), message.body());
+        let answered =
+            mixer_remote::grpc_exchange_with(sender, request(method), head, body, MAX_ANSWER).await;
+        cancelled.0 = None;
+        answered.map_err(Broken::Http2)
     }
 
     /// What sends one request to a host, and its place among those that the host takes at once.
@@ -497,6 +503,17 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         drop(self.0.take());
         self.1.freed.notify_one();
+    }
+}
+
+/// Counts a call that this side resets, because it takes too long or nobody waits for it any more.
+struct Cancelled<'c>(Option<&'c ClusterStats>);
+
+impl Drop for Cancelled<'_> {
+    fn drop(&mut self) {
+        if let Some(stats) = self.0 {
+            stats.block.increment(ClusterStat::UpstreamRqTxReset);
+        }
     }
 }
 

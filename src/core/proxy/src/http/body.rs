@@ -1,26 +1,29 @@
-//! The body of a request as filters see it: read ahead, and left where it is for the host.
+//! The body of a request as filters see it: read ahead, and kept for the host.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
-use bytes::BytesMut;
+use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::client::{Client, ReadEnd};
+use super::client::{Client, NotAhead, ReadEnd};
 use super::connection::Connection;
 use super::filters::{LocalReply, Step};
-use super::framing::{Framing, Remaining};
+use super::framing::Framing;
 use super::transaction::Transaction;
-use crate::buffer;
+use crate::bodies::NoRoom;
 use crate::flags::Flag;
 use crate::stats::ManagerStat;
 use crate::timer::earlier;
 
+/// Parts of a body that are read before the other connections of the worker have their turn.
+const MAX_PARTS: usize = 16;
+
 /// The beginning of a body.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// At most as many bytes as were asked for.
-    pub(super) data: Vec<u8>,
+    /// At most as many bytes as were asked for, in pieces.
+    pub(super) data: Vec<Bytes>,
     /// Bytes of the body that have arrived.
     pub(super) received: u64,
     /// Whether there is more.
@@ -33,109 +36,40 @@ enum Missing {
     Gone,
     Invalid,
     TooLarge,
+    Busy,
     Idle,
     Late,
 }
 
-/// Reads the beginning of a body, of which nothing is taken.
-struct Reader {
-    max: usize,
-    allow_partial: bool,
-    remaining: Remaining,
-    /// Of HTTP/1.1: what is not decoded yet, and how much of the input was looked at.
-    raw: BytesMut,
-    seen: usize,
-    data: Vec<u8>,
+impl From<NotAhead> for Missing {
+    fn from(why: NotAhead) -> Self {
+        match why {
+            NotAhead::Ended(ReadEnd::Gone) => Missing::Gone,
+            NotAhead::Ended(ReadEnd::Invalid) => Missing::Invalid,
+            NotAhead::NoRoom(NoRoom::TooLarge) => Missing::TooLarge,
+            NotAhead::NoRoom(NoRoom::Busy) => Missing::Busy,
+        }
+    }
 }
 
-impl Reader {
-    fn new(framing: Framing, max: usize, allow_partial: bool) -> Self {
-        Self {
-            max,
-            allow_partial,
-            remaining: Remaining::of(framing),
-            raw: BytesMut::new(),
-            seen: 0,
-            data: Vec::new(),
-        }
+/// The beginning of a body, if enough of it was read.
+fn look(
+    client: &mut Client,
+    framing: Framing,
+    max: usize,
+    allow_partial: bool,
+) -> Result<Option<Ahead>, Missing> {
+    let (length, is_whole) = client.ahead(framing);
+    // One byte more shows that there is more.
+    let is_longer = length > max;
+    if is_longer && !allow_partial {
+        return Err(Missing::TooLarge);
     }
-
-    /// The beginning of the body, if enough of it is there.
-    fn look(&mut self, client: &mut Client) -> Result<Option<Ahead>, Missing> {
-        let Self { max, allow_partial, remaining, raw, seen, data } = self;
-        let max = *max;
-        let (length, is_whole) = match client {
-            Client::Http1(http1) => {
-                raw.extend_from_slice(http1.input.get(*seen..).unwrap_or_default());
-                *seen = http1.input.len();
-                // One byte more shows that there is more.
-                while !remaining.is_done() && data.len() <= max {
-                    let room = max + 1 - data.len();
-                    match remaining.decode(raw, room, |piece| data.extend_from_slice(piece)) {
-                        Ok(0) => break,
-                        Ok(_) => {}
-                        Err(_) => return Err(Missing::Invalid),
-                    }
-                }
-                (data.len(), remaining.is_done())
-            }
-            Client::Http2(stream) => {
-                let (ahead, is_whole) = stream.ahead();
-                (ahead.len(), is_whole)
-            }
-            // Filters do not see copies.
-            Client::Copy(..) => return Err(Missing::Gone),
-        };
-        let is_longer = length > max;
-        if is_longer && !*allow_partial {
-            return Err(Missing::TooLarge);
-        }
-        if !(is_whole || is_longer || (*allow_partial && length >= max)) {
-            return Ok(None);
-        }
-        let mut received = u64::try_from(length).unwrap_or(0);
-        let mut data = match client {
-            Client::Http1(_) | Client::Copy(..) => {
-                while let Ok(count @ 1..) = remaining.decode(raw, usize::MAX, |_| {}) {
-                    received += u64::try_from(count).unwrap_or(0);
-                }
-                std::mem::take(data)
-            }
-            Client::Http2(stream) => stream.ahead().0.get(..length.min(max)).unwrap_or_default().to_vec(),
-        };
-        data.truncate(max);
-        Ok(Some(Ahead { data, received, is_partial: is_longer }))
+    if !(is_whole || is_longer || (allow_partial && length >= max)) {
+        return Ok(None);
     }
-
-    /// Reads more. `received` counts the bytes of HTTP/1.1; those of HTTP/2 connections are counted by themselves.
-    fn poll_more(
-        &self,
-        client: &mut Client,
-        cx: &mut Context<'_>,
-        received: &mut u64,
-    ) -> Poll<Result<(), Missing>> {
-        match client {
-            Client::Http1(http1) => {
-                // Chunks may be small: what stands between them is bounded, too.
-                let most = self.max.saturating_mul(2).saturating_add(buffer::HIGH_WATERMARK);
-                if http1.input.len() >= most {
-                    return Poll::Ready(Err(Missing::TooLarge));
-                }
-                buffer::poll_read(&mut http1.stream, &mut http1.input, cx).map(|read| match read {
-                    Ok(0) | Err(_) => Err(Missing::Gone),
-                    Ok(count) => {
-                        *received += u64::try_from(count).unwrap_or(0);
-                        Ok(())
-                    }
-                })
-            }
-            Client::Http2(stream) => stream.poll_ahead(cx).map_err(|end| match end {
-                ReadEnd::Gone => Missing::Gone,
-                ReadEnd::Invalid => Missing::Invalid,
-            }),
-            Client::Copy(..) => Poll::Ready(Err(Missing::Gone)),
-        }
-    }
+    let received = u64::try_from(length).unwrap_or(0);
+    Ok(Some(Ahead { data: client.share_ahead(max), received, is_partial: is_longer }))
 }
 
 impl Connection<'_> {
@@ -153,7 +87,9 @@ impl Connection<'_> {
         if self.flush().await.is_err() {
             return Err(Step::Gone);
         }
-        match self.poll_ahead(transaction.began, framing, max, allow_partial).await {
+        let read = self.poll_ahead(transaction.began, framing, max, allow_partial).await;
+        transaction.received = u64::try_from(self.client.ahead(framing).0).unwrap_or(0);
+        match read {
             Ok(ahead) => Ok(ahead),
             Err(missing) => Err(self.without_body(transaction, missing)),
         }
@@ -169,15 +105,15 @@ impl Connection<'_> {
         let idle_limit = self.manager.stream_idle_timeout;
         let late = self.manager.request_timeout.map(|limit| began + limit);
         let mut idle = idle_limit.map(|limit| Instant::now() + limit);
-        let mut reader = Reader::new(framing, max, allow_partial);
+        let budget = &self.worker.shared.bodies;
         let (client, timer) = (&mut self.client, &mut self.timer);
         let mut received = 0;
         let read = poll_fn(|cx| {
-            loop {
-                if let Some(ahead) = reader.look(client)? {
+            for _ in 0..MAX_PARTS {
+                if let Some(ahead) = look(client, framing, max, allow_partial)? {
                     return Poll::Ready(Ok(ahead));
                 }
-                match reader.poll_more(client, cx, &mut received) {
+                match client.poll_ahead(cx, framing, budget, &mut received) {
                     Poll::Ready(more) => {
                         more?;
                         idle = idle_limit.map(|limit| Instant::now() + limit);
@@ -190,6 +126,8 @@ impl Connection<'_> {
                     }
                 }
             }
+            cx.waker().wake_by_ref();
+            Poll::Pending
         })
         .await;
         self.manager.stats.add(ManagerStat::DownstreamCxRxBytesTotal, received);
@@ -208,6 +146,11 @@ impl Connection<'_> {
             Missing::TooLarge => {
                 stats.increment(ManagerStat::DownstreamRqTooLarge);
                 (413, "Payload Too Large", "request_payload_too_large", None)
+            }
+            Missing::Busy => {
+                stats.increment(ManagerStat::DownstreamRqBodyOverflow);
+                mixer_base::warn_limited!(1, "no memory is left for a body that a filter waits for");
+                (503, "no memory for the request", "request_body_overflow", Some(Flag::UO))
             }
             Missing::Idle => {
                 stats.increment(ManagerStat::DownstreamRqIdleTimeout);

@@ -3,17 +3,20 @@
 //! This is the seam between the protocols: a [`Head`], a source of data and a sink. Routes, filters, the router and exchanges know no more of
 //! a client than this. HTTP/1.1 connections, streams of HTTP/2 and copies of requests implement it.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Buf as _, BufMut as _, BytesMut};
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use http::HeaderMap;
 
 use mixer_net::stream::Stream;
 
 use super::framing::{Framing, Remaining};
 use super::http2::ServerStream;
+use super::kept::Kept;
 use super::shadow::CopyReader;
 use super::{exchange, reply};
+use crate::bodies::{Budget, NoRoom, Room};
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::flags::Flag;
 use crate::head::Head;
@@ -35,6 +38,8 @@ pub(super) struct Http1Client {
     pub(super) input: BytesMut,
     /// To be sent.
     pub(super) output: BytesMut,
+    /// What filters have seen of the body of the request, and its host is yet to get. It comes before `input`.
+    ahead: Option<Box<Kept>>,
 }
 
 /// What was read of a body.
@@ -59,11 +64,36 @@ pub(super) enum ReadEnd {
     Invalid,
 }
 
+/// Why a body cannot be read ahead of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotAhead {
+    /// There will be no more of it.
+    Ended(ReadEnd),
+    /// There is no memory for it.
+    NoRoom(NoRoom),
+}
+
+impl From<NoRoom> for NotAhead {
+    fn from(why: NoRoom) -> Self {
+        NotAhead::NoRoom(why)
+    }
+}
+
+impl From<ReadEnd> for NotAhead {
+    fn from(end: ReadEnd) -> Self {
+        NotAhead::Ended(end)
+    }
+}
+
 impl Client {
-    /// What is left of the body of a request with this framing, of which nothing was read.
+    /// What is left of the body of a request with this framing, of which nothing was passed on.
     pub(super) fn body(&self, framing: Framing) -> Remaining {
         match self {
-            Client::Http1(_) => Remaining::of(framing),
+            Client::Http1(http1) => match &http1.ahead {
+                // Also if nothing is left of it: its end is yet to be passed on.
+                Some(_) => Remaining::Ahead,
+                None => Remaining::of(framing),
+            },
             Client::Http2(stream) => stream.body(),
             Client::Copy(_, true) => Remaining::Done,
             Client::Copy(_, false) => Remaining::UntilClose,
@@ -76,7 +106,7 @@ impl Client {
         cx: &mut Context<'_>,
         rest: &mut Remaining,
         wants: bool,
-        take: impl FnMut(&[u8]),
+        mut take: impl FnMut(&[u8]),
     ) -> Progress {
         let http1 = match self {
             Client::Http1(http1) => http1,
@@ -85,11 +115,19 @@ impl Client {
         };
         let mut progress = Progress::default();
         if wants && !rest.is_done() {
-            let Ok(count) = rest.decode(&mut http1.input, HIGH_WATERMARK, take) else {
+            if let Some(kept) = &mut http1.ahead {
+                progress.data = kept.take(&mut take);
+                if kept.len() == 0 {
+                    *rest = kept.follows;
+                    http1.ahead = None;
+                }
+            }
+            let room = HIGH_WATERMARK.saturating_sub(progress.data);
+            let Ok(count) = rest.decode(&mut http1.input, room, take) else {
                 return Progress { end: Some(ReadEnd::Invalid), ..progress };
             };
-            progress.data = count;
-            progress.moved = count > 0 || rest.is_done();
+            progress.data += count;
+            progress.moved = progress.data > 0 || rest.is_done();
         }
         // Also after the request: the client may close the connection, or send the next one.
         if http1.input.len() < HIGH_WATERMARK {
@@ -107,6 +145,76 @@ impl Client {
             }
         }
         progress
+    }
+
+    /// How much was read of a body ahead of its host, and whether that is all of it.
+    pub(super) fn ahead(&self, framing: Framing) -> (usize, bool) {
+        match self {
+            Client::Http1(http1) => match &http1.ahead {
+                Some(kept) => (kept.len(), kept.follows.is_done()),
+                None => (0, Remaining::of(framing).is_done()),
+            },
+            Client::Http2(stream) => stream.ahead(),
+            // Filters do not see copies.
+            Client::Copy(..) => (0, true),
+        }
+    }
+
+    /// Bytes of a body that have arrived, and were not passed on: what Envoy counts of one that nobody reads.
+    pub(super) fn arrived(&self, framing: Framing) -> usize {
+        let Client::Http1(http1) = self else { return self.ahead(framing).0 };
+        let (kept, mut rest) = match &http1.ahead {
+            Some(kept) => (kept.len(), kept.follows),
+            None => (0, Remaining::of(framing)),
+        };
+        let (mut input, mut count) = (BytesMut::from(http1.input.as_ref()), kept);
+        // What is not valid is nobody's concern any more.
+        let _ = rest.decode(&mut input, usize::MAX, |data| count += data.len());
+        count
+    }
+
+    /// Reads more of a body ahead of its host: ready when there is more, or its end is seen. `received` counts bytes as
+    /// [`poll_gone`](Self::poll_gone).
+    pub(super) fn poll_ahead(
+        &mut self,
+        cx: &mut Context<'_>,
+        framing: Framing,
+        budget: &Arc<Budget>,
+        received: &mut u64,
+    ) -> Poll<Result<(), NotAhead>> {
+        match self {
+            Client::Http1(http1) => http1.poll_ahead(cx, framing, budget, received),
+            Client::Http2(stream) => stream.poll_ahead(cx, budget),
+            Client::Copy(..) => Poll::Ready(Err(ReadEnd::Gone.into())),
+        }
+    }
+
+    /// The beginning of what was read ahead, of at most so many bytes. It is not copied.
+    pub(super) fn share_ahead(&mut self, max: usize) -> Vec<Bytes> {
+        let kept = match self {
+            Client::Http1(http1) => http1.ahead.as_deref_mut(),
+            Client::Http2(stream) => stream.kept(),
+            Client::Copy(..) => None,
+        };
+        kept.map(|kept| kept.share(max)).unwrap_or_default()
+    }
+
+    /// Whether the host is yet to get some of what was read ahead.
+    pub(super) fn has_ahead(&self) -> bool {
+        match self {
+            Client::Http1(http1) => http1.ahead.as_ref().is_some_and(|kept| kept.len() > 0),
+            Client::Http2(stream) => stream.ahead().0 > 0,
+            Client::Copy(..) => false,
+        }
+    }
+
+    /// Frees what was read ahead.
+    pub(super) fn forget_ahead(&mut self) {
+        match self {
+            Client::Http1(http1) => http1.ahead = None,
+            Client::Http2(stream) => stream.forget_ahead(),
+            Client::Copy(..) => {}
+        }
     }
 
     /// Whether the client is gone, while its request waits. What it sends is kept, as far as there is room.
@@ -269,7 +377,36 @@ impl Client {
 impl Http1Client {
     /// A connection that has nothing to read or to send.
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, input: BytesMut::new(), output: BytesMut::new() }
+        Self { stream, input: BytesMut::new(), output: BytesMut::new(), ahead: None }
+    }
+
+    fn poll_ahead(
+        &mut self,
+        cx: &mut Context<'_>,
+        framing: Framing,
+        budget: &Arc<Budget>,
+        received: &mut u64,
+    ) -> Poll<Result<(), NotAhead>> {
+        let of_body = || Box::new(Kept::new(Room::new(budget), Remaining::of(framing)));
+        let kept = self.ahead.get_or_insert_with(of_body);
+        loop {
+            let (mut follows, mut kept_all) = (kept.follows, Ok(()));
+            let decoded = follows.decode(&mut self.input, usize::MAX, |data| {
+                kept_all = kept_all.and_then(|()| kept.push(data));
+            });
+            kept.follows = follows;
+            kept_all?;
+            match decoded {
+                Err(_) => return Poll::Ready(Err(ReadEnd::Invalid.into())),
+                Ok(0) if !follows.is_done() => {}
+                Ok(_) => return Poll::Ready(Ok(())),
+            }
+            match buffer::poll_read(&mut self.stream, &mut self.input, cx) {
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(ReadEnd::Gone.into())),
+                Poll::Ready(Ok(count)) => *received += u64::try_from(count).unwrap_or(0),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
     }
 
     /// Gives up what only a request needs.

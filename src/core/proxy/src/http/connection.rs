@@ -122,6 +122,7 @@ impl<'m> Connection<'m> {
             }
             self.answer_until_drained(&mut transaction).await;
             self.end(&mut transaction);
+            self.client.forget_ahead();
             if transaction.is_aborted {
                 return End::Remote;
             }

@@ -4,6 +4,7 @@ use super::HttpManager;
 use crate::bootstrap::{Addition, AdditionMode, Edits};
 use crate::connection_info::ConnectionInfo;
 use crate::head::Head;
+use crate::inline_headers;
 use crate::uuid;
 
 /// The most names that `connection` may list, as with Envoy.
@@ -47,51 +48,6 @@ fn is_edge_header(name: &[u8]) -> bool {
                 | b"original-path"
         )
     })
-}
-
-/// Headers of which Envoy 1.40 makes one field of several, with commas: routes, policies, logs and hosts see that.
-const JOINED: [&str; 36] = [
-    "accept",
-    "accept-encoding",
-    "access-control-request-headers",
-    "access-control-request-method",
-    "access-control-request-private-network",
-    "authorization",
-    "cache-control",
-    "content-encoding",
-    "content-type",
-    "grpc-accept-encoding",
-    "grpc-timeout",
-    "if-match",
-    "if-modified-since",
-    "if-none-match",
-    "if-range",
-    "if-unmodified-since",
-    "origin",
-    "pragma",
-    "proxy-status",
-    "referer",
-    "user-agent",
-    "via",
-    "x-client-trace-id",
-    "x-envoy-attempt-count",
-    "x-envoy-decorator-operation",
-    "x-envoy-downstream-service-cluster",
-    "x-envoy-downstream-service-node",
-    "x-envoy-external-address",
-    "x-envoy-is-timeout-retry",
-    "x-envoy-original-host",
-    "x-envoy-original-path",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-proto",
-    "x-request-id",
-];
-
-/// The name, if several fields of it become one.
-fn joined_name(name: &[u8]) -> Option<&'static str> {
-    JOINED.into_iter().find(|known| known.as_bytes() == name)
 }
 
 /// Whether a header concerns more than one connection, in any case: who the client is, what it may do, where the request goes.
@@ -188,7 +144,7 @@ pub(super) fn prepare_request(
             head.set("te", &te);
         }
     }
-    head.join_repeated(joined_name);
+    inline_headers::join_repeated(head);
     if manager.use_remote_address {
         head.append("x-forwarded-for", remote.to_string().as_bytes());
         head.set("x-envoy-external-address", remote.to_string().as_bytes());
@@ -244,7 +200,7 @@ fn add(head: &mut Head, addition: &Addition) {
         AdditionMode::AddIfAbsent if is_there => {}
         AdditionMode::OverwriteIfExists if !is_there => {}
         AdditionMode::Append | AdditionMode::AddIfAbsent => {
-            head.add(&addition.name, addition.value.as_bytes())
+            inline_headers::add(head, &addition.name, addition.value.as_bytes())
         }
         AdditionMode::Overwrite | AdditionMode::OverwriteIfExists => {
             head.set(&addition.name, addition.value.as_bytes())

@@ -91,6 +91,9 @@ impl Connection<'_> {
             _ => return self.client_gone(transaction),
         };
         reply::local(&mut self.response, status, body);
+        if self.request.method() == b"HEAD" {
+            return self.write_head(transaction, Framing::Empty);
+        }
         transaction.sent = u64::try_from(body.len()).unwrap_or(0);
         let framing = Framing::Length(transaction.sent);
         self.write_head(transaction, framing);

@@ -15,6 +15,7 @@ use crate::bootstrap::RouteFilter;
 use crate::ext_authz::{Authorizer, Body, Denial, Facts, Grant, Verdict};
 use crate::flags::Flag;
 use crate::head::Head;
+use crate::header_changes::Unwritable;
 use crate::mixer::{HttpCall, HttpFilter, Next, Peer, Summary};
 use crate::rate_limit::{Additions, Limited, Limiter, includes_host};
 
@@ -73,6 +74,11 @@ impl Call {
     }
 }
 
+/// The answer to a request that a server has changed to one that cannot be sent, with the status and the text of Envoy.
+fn unwritten(Unwritable(body): Unwritable, details: &'static str) -> Step {
+    Step::Reply(LocalReply { status: 503, body, details, ..LocalReply::default() })
+}
+
 impl<'m> Connection<'m> {
     /// Has the filters decide on a request, one after the other. Returns the route that the request takes then; `None` if it is answered,
     /// or its client is gone.
@@ -104,6 +110,10 @@ impl<'m> Connection<'m> {
                     }
                 }
                 Step::Reply(answer) => {
+                    let arrived = self.client.arrived(framing);
+                    transaction.received = u64::try_from(arrived).unwrap_or(0).max(transaction.received);
+                    // Nobody gets it.
+                    self.client.forget_ahead();
                     transaction.details = answer.details;
                     if let Some(flag) = answer.flag {
                         transaction.flags.set(flag);
@@ -206,11 +216,9 @@ impl<'m> Connection<'m> {
         let mut body = None;
         if let Some(wanted) = filter.body(own)
             && !Remaining::of(framing).is_done()
-            && transaction.upgrade.is_none()
         {
             match self.read_ahead(transaction, framing, wanted.max, wanted.allow_partial).await {
                 Ok(Ahead { data, received, is_partial }) => {
-                    transaction.received = received;
                     body = Some(Body { data, received, is_partial, as_bytes: wanted.as_bytes });
                 }
                 Err(step) => return step,
@@ -230,7 +238,9 @@ impl<'m> Connection<'m> {
         };
         match filter.settle(decision, found.and_then(|found| found.cluster())) {
             Verdict::Pass { grant, reroutes } => {
-                grant.edit_request(&mut self.request);
+                if let Err(unwritable) = grant.edit_request(&mut self.request) {
+                    return unwritten(unwritable, "ext_authz_invalid");
+                }
                 if grant.changes_response() {
                     transaction.calls.push(Call::Granted(grant));
                 }
@@ -286,7 +296,9 @@ impl<'m> Connection<'m> {
         let Some(answer) = self.while_there(asked).await else { return Step::Gone };
         match filter.settle(answer, cluster) {
             Limited::Within(additions) => {
-                additions.edit_request(&mut self.request);
+                if let Err(unwritable) = additions.edit_request(&mut self.request) {
+                    return unwritten(unwritable, "rate_limiter_invalid");
+                }
                 if additions.has_response() {
                     transaction.calls.push(Call::Limited(additions));
                 }

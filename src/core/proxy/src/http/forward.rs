@@ -19,6 +19,7 @@ use super::{edits, hash, http2, reply};
 use crate::bootstrap::{Edits, MatchConfig, Policy};
 use crate::cluster::{Admitted, Kind, Outcome, Wanted};
 use crate::flags::Flag;
+use crate::inline_headers;
 use crate::stats::{ClusterStat, ManagerStat};
 use crate::upstream::Pool;
 
@@ -316,6 +317,11 @@ impl Connection<'_> {
         }
         let status = self.response.status;
         let host = upstream.host();
+        if status == 101 && (self.client.has_ahead() || !self.changes_as_asked(transaction)) {
+            // It speaks another protocol than it was asked for, or before it has read the request, of which filters have seen the rest.
+            let host = Arc::clone(host);
+            return self.end_without_response(transaction, pool, &host, Event::UpstreamInvalid);
+        }
         if status >= 500 { &host.failed } else { &host.succeeded }.fetch_add(1, Ordering::Relaxed);
         pool.cluster.record(host, Outcome::Status(status));
         if self.is_retriable(request, status) {
@@ -339,6 +345,7 @@ impl Connection<'_> {
             return Attempt::Done;
         }
         edits::remove_hop_by_hop(&mut self.response);
+        inline_headers::join_repeated(&mut self.response);
         // Counted from the end of the request, which one to change the protocol does not have.
         if transaction.upgrade.is_none() {
             self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));

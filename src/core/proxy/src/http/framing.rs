@@ -104,6 +104,8 @@ pub(crate) enum Remaining {
     ChunkEnd,
     /// Trailers, of which so many bytes were looked at.
     Trailers(usize),
+    /// What was read ahead, and is not in the input; what follows it is known with it.
+    Ahead,
 }
 
 /// A body is not valid.
@@ -137,7 +139,7 @@ impl Remaining {
         let mut passed = 0_usize;
         loop {
             let wanted = match *self {
-                Remaining::Done => return Ok(passed),
+                Remaining::Done | Remaining::Ahead => return Ok(passed),
                 Remaining::Bytes(left) | Remaining::Chunk(left) => {
                     usize::try_from(left).unwrap_or(usize::MAX)
                 }

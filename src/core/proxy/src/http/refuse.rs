@@ -87,7 +87,7 @@ impl Connection<'_> {
 
     /// Ends the connection: no more is sent, and what the client sends is dropped until it closes, too, or for a second.
     pub(super) async fn close(&mut self) {
-        let Some(Http1Client { stream, input, output }) = self.client.http1() else { return };
+        let Some(Http1Client { stream, input, output, .. }) = self.client.http1() else { return };
         upstream::close(stream, output).await;
         let lingering = poll_fn(|cx| {
             // Bounded, so that a client that goes on sending does not keep the worker.

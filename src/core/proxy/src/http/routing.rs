@@ -5,6 +5,7 @@ use super::framing::Framing;
 use super::routes::{Found, Target, find_upgrade};
 use super::transaction::Transaction;
 use super::{edits, hash, redirect};
+use crate::bootstrap::Edits;
 use crate::flags::Flag;
 use crate::stats::{Block, ManagerStat};
 
@@ -66,6 +67,17 @@ impl<'m> Connection<'m> {
         self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
     }
 
+    /// Applies the edits of a route to a reply of the proxy itself. As with Envoy its text has the default type only if they say none.
+    fn edit_reply(&mut self, levels: [&Edits; 3]) {
+        const TEXT: &[u8] = b"text/plain";
+        let is_text =
+            self.response.get("content-type") == Some(TEXT) && self.response.remove(b"content-type");
+        edits::edit_response(&mut self.response, levels);
+        if is_text && self.response.get("content-type").is_none() {
+            self.response.add("content-type", TEXT);
+        }
+    }
+
     /// Chooses a route and does what it says.
     async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing) {
         let manager = self.manager;
@@ -97,7 +109,7 @@ impl<'m> Connection<'m> {
                 manager.stats.increment(ManagerStat::RqDirectResponse);
                 transaction.details = "direct_response";
                 let body = self.start_reply(transaction, *status, body);
-                edits::edit_response(&mut self.response, levels);
+                self.edit_reply(levels);
                 self.send_reply(transaction, framing, body).await;
             }
             Target::Redirect(target) => {
@@ -107,7 +119,7 @@ impl<'m> Connection<'m> {
                 redirect::location(target, &route.matching, &self.request, &mut self.scratch);
                 self.start_reply(transaction, target.status, "");
                 self.response.add("location", &self.scratch);
-                edits::edit_response(&mut self.response, levels);
+                self.edit_reply(levels);
                 self.send_reply(transaction, framing, "").await;
             }
             Target::Forward(forward) => {

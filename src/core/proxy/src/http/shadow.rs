@@ -4,8 +4,6 @@
 //! request through the router; its client is [`CopyReader`], which reads what [`CopyWriter`] was given of the body. The request never waits for
 //! it: a copy whose host does not keep up ends, and so does one of a request that ends early. What copies hold is bounded, each and of a worker.
 
-mod pieces;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,6 +17,7 @@ use super::client::{Client, Progress, ReadEnd};
 use super::connection::Connection;
 use super::exchange::RequestBody;
 use super::framing::{Framing, Remaining};
+use super::pieces::{self, Pieces};
 use super::routes::{Forward, RouteTable};
 use crate::bootstrap::{
     Codec, Edits, Http2Options, MatchConfig, MirrorCluster, MirrorConfig, Normalization, PathMatch,
@@ -30,8 +29,6 @@ use crate::context::{Shared, WorkerContext};
 use crate::copies::Held;
 use crate::head::Head;
 use crate::stats::{ClusterStat, Scope, Stats};
-
-use pieces::Pieces;
 
 /// Bytes of a body that may wait for the host of a copy.
 const MAX_BEHIND: usize = 1 << 20;

@@ -13,6 +13,15 @@ use crate::tcp_proxy::{End, Relay};
 use crate::upstream::{Pool, Upstream};
 
 impl Connection<'_> {
+    /// Whether the response 101 in `response` changes to the protocol that the client has asked for, and that its route allows.
+    pub(super) fn changes_as_asked(&self, transaction: &Transaction<'_>) -> bool {
+        let asked = transaction.upgrade.as_ref().map(|(_, protocol)| protocol.as_slice());
+        let is_asked = |protocol: &[u8]| asked.is_some_and(|asked| asked.eq_ignore_ascii_case(protocol));
+        self.response.has_element("connection", b"upgrade")
+            && self.response.count("upgrade") == 1
+            && self.response.get("upgrade").is_some_and(is_asked)
+    }
+
     /// Forwards the response 101, and then bytes until either side ends.
     pub(super) async fn change_protocol(
         &mut self,

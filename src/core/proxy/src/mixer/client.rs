@@ -443,7 +443,7 @@ impl Client {
     async fn attempt(&self, message: Result<Bytes, Status>) -> Result<CheckResponse, Status> {
         self.count(MixerStat::RemoteCalls);
         let called = match message {
-            Ok(message) => self.checks.call(&self.pools, &self.config.method(CHECK), message).await,
+            Ok(message) => self.checks.call(&self.pools, &self.config.method(CHECK), message.into()).await,
             Err(status) => Err(status),
         };
         let answer = called.and_then(|answer| {
@@ -503,7 +503,7 @@ impl Client {
             drop(body);
             let called = match message {
                 Ok(message) => {
-                    client.reports.call(&client.pools, &client.config.method(REPORT), message).await
+                    client.reports.call(&client.pools, &client.config.method(REPORT), message.into()).await
                 }
                 Err(status) => Err(status),
             };

@@ -14,6 +14,7 @@ use super::request::{self, Summary};
 use super::{api, forwarded, headers, quotas};
 use crate::bootstrap::{MixerConfig, ServiceConfig, Told};
 use crate::head::Head;
+use crate::header_changes::Unwritable;
 
 /// The filter of a connection manager.
 #[derive(Debug)]
@@ -171,9 +172,14 @@ impl HttpCall {
             return Next::Reply { status, body, is_direct: false };
         }
         self.edits_response = true;
-        match directive.is_some_and(|directive| headers::edit_request(head, &directive.request)) {
-            true => Next::Reroute,
-            false => Next::Forward,
+        let edited = directive.map(|directive| headers::edit_request(head, &directive.request));
+        match edited.unwrap_or(Ok(false)) {
+            Ok(true) => Next::Reroute,
+            Ok(false) => Next::Forward,
+            // The policy means a request that cannot be made.
+            Err(Unwritable(text)) => {
+                Next::Reply { status: 500, body: format!("INTERNAL:{text}"), is_direct: false }
+            }
         }
     }
 

@@ -29,7 +29,7 @@ impl Peer {
             address: info.remote.ip(),
             principal: certificate.and_then(|certificate| certificate.uris.first().cloned()),
             local_principal: info.tls.as_ref().and_then(|session| session.own_uri.clone()),
-            server_name: Some(info.server_name.clone()).filter(|name| !name.is_empty()),
+            server_name: Some(info.requested_server_name().to_owned()).filter(|name| !name.is_empty()),
             is_mutual: certificate.is_some(),
         }
     }

@@ -284,13 +284,14 @@ fn header_operations_cannot_change_how_a_message_is_framed() {
     let all = [Operation::Replace, Operation::Remove, Operation::Append];
     for name in ["content-length", "transfer-encoding", "connection", "", "a b", ":method", ":path", "host"] {
         for action in all {
-            headers::edit_request(&mut head, &[edit(name, "bad value", action)]);
+            let edited = headers::edit_request(&mut head, &[edit(name, "bad value", action)]);
+            let is_own = matches!(name, "content-length" | "transfer-encoding" | "connection");
+            assert_eq!(edited.is_ok(), is_own || action == Operation::Remove, "{name}");
         }
     }
-    headers::edit_request(
-        &mut head,
-        &[edit("x", "a\nb", Operation::Append), edit("y", "\0", Operation::Replace)],
-    );
+    for edit in [edit("x", "a\nb", Operation::Append), edit("y", "\0", Operation::Replace)] {
+        assert!(headers::edit_request(&mut head, &[edit]).is_err(), "the request does not pass");
+    }
     let mut written = Vec::new();
     head.write_fields(&mut written);
     // What was to be replaced is not left as the client says.
@@ -298,7 +299,7 @@ fn header_operations_cannot_change_how_a_message_is_framed() {
     assert_eq!(head.path(), b"/a");
     let changes =
         [edit(":path", "/b?c", Operation::Replace), edit(":authority", "other:1", Operation::Replace)];
-    assert!(headers::edit_request(&mut head, &changes));
+    assert_eq!(headers::edit_request(&mut head, &changes), Ok(true));
     assert_eq!((head.path(), head.authority()), (&b"/b?c"[..], &b"other:1"[..]));
 }
 

@@ -162,6 +162,7 @@ stats! {
         DownstreamRqRxReset = Counter "downstream_rq_rx_reset",
         DownstreamRqTooManyPrematureResets = Counter "downstream_rq_too_many_premature_resets",
         DownstreamRqTooLarge = Counter "downstream_rq_too_large",
+        DownstreamRqBodyOverflow = Counter "downstream_rq_body_overflow",
         DownstreamRqTimeout = Counter "downstream_rq_timeout",
         DownstreamRqIdleTimeout = Counter "downstream_rq_idle_timeout",
         DownstreamRqHeaderTimeout = Counter "downstream_rq_header_timeout",

@@ -44,6 +44,7 @@ impl Scene {
             node: NodeIdentity::default(),
             draining: false.into(),
             connections: 0.into(),
+            bodies: crate::bodies::Budget::new(0),
         };
         let context = Rc::new(WorkerContext::new(Arc::new(shared)));
         let udp = stats.block(&Scope::Cluster("c".to_owned()));

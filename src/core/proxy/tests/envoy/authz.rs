@@ -15,7 +15,7 @@ const FILE: &str = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.
 
 /// A listener at a port with an authorization filter of these fields.
 fn listener(name: &str, port: &str, filter: &str) -> String {
-    let log = "%REQ(:PATH)% %RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %BYTES_SENT% %ROUTE_NAME% %UPSTREAM_CLUSTER%\\n";
+    let log = "%REQ(:PATH)% %RESPONSE_CODE% %RESPONSE_FLAGS% %RESPONSE_CODE_DETAILS% %BYTES_RECEIVED% %BYTES_SENT% %ROUTE_NAME% %UPSTREAM_CLUSTER%\\n";
     format!(
         r#"
   - name: {name}

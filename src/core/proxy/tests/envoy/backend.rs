@@ -186,6 +186,13 @@ fn answer_all(mut stream: TcpStream, mut tell: impl FnMut(&str)) -> std::io::Res
             )),
             _ => None,
         };
+        if let Some(name) = path.strip_prefix("/twice/") {
+            let text = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n{name}: a\r\nx-between: 1\r\n{name}: b\r\n\r\n"
+            );
+            stream.write_all(text.as_bytes())?;
+            continue;
+        }
         if let Some((text, closes)) = fixed {
             stream.write_all(text.as_bytes())?;
             if closes {

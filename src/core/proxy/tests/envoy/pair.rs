@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use mixer_proxy::server::DrainOptions;
+use mixer_proxy::server::{DEFAULT_BODY_MEMORY, DrainOptions};
 
 use crate::backend;
 use crate::proxy::{DEADLINE, Proxy, ask_admin, free_ports, stat, wait_for};
@@ -118,7 +118,15 @@ impl Pair {
 
     /// Starts both with a bootstrap in which `others` are replaced, and hosts.
     pub(crate) fn start_with(directory: Directory, bootstrap: &str, others: &[(&str, String)]) -> Self {
-        Self::start_workers(directory, bootstrap, others, 2, DrainOptions::default())
+        Self::start_workers(directory, bootstrap, others, 2, DrainOptions::default(), Proxy::start)
+    }
+
+    /// As [`start_with`](Self::start_with), of a bootstrap that validation warns of.
+    pub(crate) fn start_warned(directory: Directory, bootstrap: &str) -> Self {
+        let start = |text: &str, admin, workers, drain| {
+            Proxy::start_within(text, admin, workers, drain, DEFAULT_BODY_MEMORY)
+        };
+        Self::start_workers(directory, bootstrap, &[], 2, DrainOptions::default(), start)
     }
 
     /// As [`start_with`](Self::start_with), each with one worker, so that hosts have their turn in the same order, and with a drain time, at
@@ -135,7 +143,7 @@ impl Pair {
         drain: u64,
     ) -> Self {
         let drain = DrainOptions { time: Duration::from_secs(drain), is_gradual: false };
-        Self::start_workers(directory, bootstrap, others, 1, drain)
+        Self::start_workers(directory, bootstrap, others, 1, drain, Proxy::start)
     }
 
     fn start_workers(
@@ -144,6 +152,7 @@ impl Pair {
         others: &[(&str, String)],
         workers: usize,
         drain: DrainOptions,
+        start: impl FnOnce(&str, u16, usize, DrainOptions) -> Proxy,
     ) -> Self {
         let (backend, echo) = (backend::http(), backend::echo());
         let (unused, dead) = refusing();
@@ -186,7 +195,7 @@ impl Pair {
             .spawn()
             .unwrap();
         let envoy = Envoy(envoy);
-        let proxy = Proxy::start(&text, ours.admin, workers, drain);
+        let proxy = start(&text, ours.admin, workers, drain);
         wait_for("Envoy is ready", || {
             let (status, body) = ask_admin(envoys.admin, "GET", "/ready")?;
             (status == 200 && body == "LIVE\n").then_some(())
@@ -306,14 +315,14 @@ pub(crate) fn ask(port: u16, parts: &[&str]) -> String {
 }
 
 /// The bodies of the answers to requests that are sent one after the other, on as few connections as that takes.
-pub(crate) fn bodies(port: u16, requests: &[String]) -> Vec<String> {
+pub(crate) fn bodies(port: u16, requests: &[impl AsRef<[u8]>]) -> Vec<String> {
     let mut connection: Option<TcpStream> = None;
-    let ask = |request: &String| {
+    let mut ask = |request: &[u8]| {
         let mut stream =
             connection.take().unwrap_or_else(|| TcpStream::connect(("127.0.0.1", port)).unwrap());
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(request).unwrap();
         let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
         loop {
             let count = match stream.read(&mut piece) {
@@ -336,7 +345,7 @@ pub(crate) fn bodies(port: u16, requests: &[String]) -> Vec<String> {
             }
         }
     };
-    requests.iter().map(ask).collect()
+    requests.iter().map(|request| ask(request.as_ref())).collect()
 }
 
 /// Responses with masks.

@@ -43,14 +43,17 @@ impl Services {
         Self::with_limit(port, 4 << 20)
     }
 
-    /// Starts a server that takes messages of access logs of so many bytes.
+    /// Starts a server that takes messages of access logs, and checks, of so many bytes.
     pub(crate) fn with_limit(port: u16, limit: usize) -> Self {
         let (runtime, listener) = listen(port);
         let received = Arc::<Mutex<Received>>::default();
         let service = Service(Arc::clone(&received));
         let port = listener.local_addr().unwrap().port();
         let server = tonic::transport::Server::builder()
-            .add_service(auth::authorization_server::AuthorizationServer::new(service.clone()))
+            .add_service(
+                auth::authorization_server::AuthorizationServer::new(service.clone())
+                    .max_decoding_message_size(limit),
+            )
             .add_service(rls::rate_limit_service_server::RateLimitServiceServer::new(service.clone()))
             .add_service(
                 als::access_log_service_server::AccessLogServiceServer::new(service)
@@ -239,6 +242,12 @@ fn decision(name: &str) -> Result<auth::CheckResponse, Status> {
         dynamic_metadata: None,
     };
     let parameter = |key: &str, value: &str| QueryParameter { key: key.to_owned(), value: value.to_owned() };
+    let set = |name: &str, value: &str| {
+        ok(auth::OkHttpResponse {
+            headers: vec![option(name, value, None, 2)],
+            ..auth::OkHttpResponse::default()
+        })
+    };
     Ok(match name {
         "bare" => auth::CheckResponse { status: status(0), ..auth::CheckResponse::default() },
         "nothing" => auth::CheckResponse::default(),
@@ -257,6 +266,21 @@ fn decision(name: &str) -> Result<auth::CheckResponse, Status> {
         }),
         "path" => ok(auth::OkHttpResponse {
             headers: vec![option(":path", "/moved", None, 2), option("x-user", "ann", None, 2)],
+            ..auth::OkHttpResponse::default()
+        }),
+        // What cannot be written to a request.
+        "break-path" => set(":path", "/p\r\nx: y"),
+        "break-host" => set(":authority", "a\r\nb"),
+        "break-value" => set("x-user", "a\nb"),
+        "break-append" => ok(auth::OkHttpResponse {
+            headers: vec![option("x-user", "a\nb", Some(true), 0)],
+            ..auth::OkHttpResponse::default()
+        }),
+        "break-name" => set("x user", "a"),
+        "blank-path" => set(":path", "/public page"),
+        "blank-host" => set(":authority", "a b"),
+        "blank-query" => ok(auth::OkHttpResponse {
+            query_parameters_to_set: vec![parameter("user", "alice smith#\r\n")],
             ..auth::OkHttpResponse::default()
         }),
         "denied" => auth::CheckResponse { status: status(7), ..auth::CheckResponse::default() },

@@ -243,3 +243,16 @@ fn a_host_in_several_connection_fields_cannot_be_hidden() {
     assert!(!seen.contains("x-one") && !seen.contains("x-two") && seen.contains("x-three: 3"), "{seen}");
     pause();
 }
+
+/// What followed the head would be a response to nobody.
+#[test]
+fn a_refusal_of_head_has_no_body() {
+    let scene = Scene::start(serve(|mut stream, _| while read_head(&mut stream).is_some() {}));
+    for (method, has_body) in [("HEAD", false), ("POST", true)] {
+        let mut client = scene.connect();
+        write!(client, "{method} /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+            .unwrap();
+        let answer = read_all(&mut client).unwrap_or_default();
+        assert_eq!((status(&answer), answer.ends_with("Bad Request")), (400, has_body), "{answer}");
+    }
+}

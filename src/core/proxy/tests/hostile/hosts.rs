@@ -302,3 +302,31 @@ fn a_tcp_client_that_is_reset_while_its_host_does_not_read_is_noticed() {
     reset(client);
     scene.wait_for_rest();
 }
+
+/// What the host speaks afterwards would pass by routes, filters and logs.
+#[test]
+fn the_protocol_changes_only_to_the_one_that_was_asked_for() {
+    const OTHERS: &[&[u8]] = &[
+        b"HTTP/1.1 101 S\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\nsecret",
+        b"HTTP/1.1 101 S\r\nUpgrade: websocket, h2c\r\nConnection: upgrade\r\n\r\nsecret",
+        b"HTTP/1.1 101 S\r\nUpgrade: websocket\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\nsecret",
+        b"HTTP/1.1 101 S\r\nUpgrade: websocket\r\n\r\nsecret",
+        b"HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: close\r\n\r\nsecret",
+        b"HTTP/1.1 101 S\r\nConnection: upgrade\r\n\r\nsecret",
+        b"HTTP/1.1 101 S\r\n\r\nsecret",
+        b"HTTP/1.1 101 S\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\n\r\nsecret",
+    ];
+    let scene = Scene::start(scripted(OTHERS, true));
+    for number in 0..OTHERS.len() {
+        let mut client = scene.connect();
+        write!(
+            client,
+            "GET /{number} HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+        )
+        .unwrap();
+        let answer = read_all(&mut client).unwrap_or_default();
+        let expected = if number + 1 == OTHERS.len() { (101, true) } else { (502, false) };
+        assert_eq!((status(&answer), answer.contains("secret")), expected, "{number}: {answer}");
+    }
+    scene.wait_for_rest();
+}

@@ -44,6 +44,7 @@ fn serves_for_a_parent() {
         terminate_drain: std::time::Duration::ZERO,
         drain: DrainOptions::default(),
         exact_tcp_deltas: false,
+        body_memory: server::DEFAULT_BODY_MEMORY,
     };
     server::serve(bootstrap, options, Log::new(&LogOptions::default()).unwrap()).unwrap();
 }
@@ -57,6 +58,11 @@ impl Apart {
     /// As [`start`](Self::start), with a host for TCP and copies of requests.
     fn start_before(host: u16, raw: u16, descriptors: u32) -> Self {
         let (text, [http, _, admin]) = bootstrap(host, raw);
+        Self::start_as(text, http, admin, descriptors)
+    }
+
+    /// As [`start`](Self::start), with a bootstrap.
+    fn start_as(text: String, http: u16, admin: u16, descriptors: u32) -> Self {
         let child = Command::new("prlimit")
             .arg(format!("--nofile={descriptors}"))
             .arg(std::env::current_exe().unwrap())
@@ -195,6 +201,52 @@ fn copies_without_answers_take_bounded_memory() {
     println!("a copy without an answer: {each} bytes");
     assert!(each < 60_000, "a copy without an answer: {each} bytes");
     assert_eq!(stat(proxy.admin, "cluster.mute.upstream_rq_pending_overflow"), 0);
+}
+
+/// The server that is to see the bodies never answers, and takes little of them.
+#[test]
+fn bodies_that_filters_wait_for_take_their_length() {
+    const BODY: usize = 20 << 20;
+    const COUNT: usize = 3;
+    let (host, mute) =
+        (serve(|_, _| {}), serve(|mut stream, _| while stream.read(&mut [0; 1024]).is_ok() {}));
+    let (text, [http, _, admin]) = bootstrap(host, mute);
+    let filter = "http_filters:\n          - name: authz\n            typed_config:\n              '@type': type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz\n              transport_api_version: V3\n              grpc_service: {envoy_grpc: {cluster_name: asked}, timeout: 300s}\n              with_request_body: {max_request_bytes: 33554432}\n";
+    let asked = "clusters:\n  - name: asked\n    http2_protocol_options: {}\n    load_assignment: {cluster_name: asked, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: 127.0.0.1, port_value: $MUTE}}}}]}]}\n".replace("$MUTE", &mute.to_string());
+    let text = text.replacen("http_filters:\n", filter, 1).replacen("clusters:\n", &asked, 1);
+    let proxy = Apart::start_as(text, http, admin, 1024);
+    let before = proxy.resident();
+    let body = vec![b'x'; BODY];
+    let clients: Vec<TcpStream> = (0..COUNT)
+        .map(|index| {
+            let mut client = connect(proxy.http);
+            match index % 2 {
+                0 => {
+                    write!(client, "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: {BODY}\r\n\r\n").unwrap();
+                    client.write_all(&body).unwrap();
+                }
+                _ => {
+                    write!(client, "POST /a HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+                        .unwrap();
+                    for piece in body.chunks(1 << 20) {
+                        write!(client, "{:x}\r\n", piece.len()).unwrap();
+                        client.write_all(piece).unwrap();
+                        client.write_all(b"\r\n").unwrap();
+                    }
+                    client.write_all(b"0\r\n\r\n").unwrap();
+                }
+            }
+            client
+        })
+        .collect();
+    wait_for("the bodies have arrived", || {
+        (stat(proxy.admin, "http.in.downstream_cx_rx_bytes_total") >= (COUNT * BODY) as u64).then_some(())
+    });
+    let each = proxy.resident().saturating_sub(before) / COUNT as u64;
+    println!("a body of {BODY} bytes: {each} bytes");
+    assert!(each < (BODY + BODY / 5) as u64, "a body of {BODY} bytes: {each} bytes");
+    drop(clients);
+    proxy.wait_for_connections(0);
 }
 
 #[test]

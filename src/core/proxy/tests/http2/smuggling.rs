@@ -103,6 +103,77 @@ fn what_would_be_another_request_is_refused() {
     scene.wait_for_rest();
 }
 
+/// The other requests of a connection may be those of other clients.
+#[test]
+fn a_malformed_head_ends_its_stream_alone() {
+    let scene = Scene::start(serve(|mut stream, _| {
+        while let Some(head) = read_head(&mut stream) {
+            read_body(&mut stream, &head);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    }));
+    let odd: [(&str, &[u8], &[u8]); 13] = [
+        ("a byte that is not UTF-8 in the path", b":path", b"/\xe9"),
+        ("one in the authority", b":authority", b"\xff"),
+        ("one in the scheme", b":scheme", b"\xff"),
+        ("a blank in the method", b":method", b"G T"),
+        ("no method", b":method", b""),
+        ("an empty name", b"", b"a"),
+        ("upper case", b"X-Upper", b"a"),
+        ("a blank in a name", b"x y", b"a"),
+        ("LF in a value", b"x", b"a\nb"),
+        ("NUL in a value", b"x", b"\0"),
+        ("DEL in a value", b"x", b"\x7f"),
+        ("an unknown pseudo header", b":x", b"a"),
+        ("a status", b":status", b"2000"),
+    ];
+    let mut raw = Raw::connect(scene.auto, &[]);
+    let mut stream = 1;
+    for (name, field, value) in odd {
+        // One is on its way before, whose length and trailers follow.
+        raw.request(stream, 0, &POST);
+        let mut all: Vec<_> = POST.iter().copied().filter(|(known, _)| *known != field).collect();
+        let place = POST.iter().position(|(known, _)| *known == field).unwrap_or(all.len());
+        all.insert(place, (field, value));
+        raw.request(stream + 2, END_STREAM, &all);
+        let head = raw.next_of(&[HEADERS, RST_STREAM, GOAWAY]).unwrap();
+        assert_eq!(
+            (head.kind, head.stream, head.payload[0]),
+            (HEADERS, stream + 2, 0x8c),
+            "{name}: {head:?}"
+        );
+        raw.send(DATA, 0, stream, b"abc");
+        raw.request(stream, END_STREAM, &[(b"x-trailer", b"1")]);
+        raw.request(stream + 4, END_STREAM, &POST);
+        for _ in 0..2 {
+            let head = raw.next_of(&[HEADERS, RST_STREAM, GOAWAY]).unwrap();
+            assert_eq!((head.kind, head.payload[0]), (HEADERS, 0x88), "{name}: {head:?}");
+            assert!([stream, stream + 4].contains(&head.stream), "{name}: {head:?}");
+        }
+        stream += 6;
+    }
+    // Trailers with a path, which `h2` would drop, and with the length of another body.
+    for field in [(&b":path"[..], &b"/b"[..]), (b"content-length", b"5")] {
+        raw.request(stream, 0, &POST);
+        raw.send(DATA, 0, stream, b"abc");
+        raw.request(stream, END_STREAM, &[field]);
+        let next = raw.next_of(&[HEADERS, RST_STREAM, GOAWAY]).unwrap();
+        let is_refused = next.kind == RST_STREAM || (next.kind == HEADERS && next.payload[0] == 0x8c);
+        assert!(is_refused && next.stream == stream, "{next:?}");
+        stream += 2;
+    }
+    raw.request(stream, END_STREAM, &POST);
+    loop {
+        let head = raw.next_of(&[HEADERS, GOAWAY]).unwrap();
+        if head.stream == stream {
+            assert_eq!((head.kind, head.payload[0]), (HEADERS, 0x88));
+            break;
+        }
+    }
+    drop(raw);
+    scene.wait_for_rest();
+}
+
 /// A refusal of HEAD has no body, which would end the connection of a strict client.
 #[test]
 fn a_refusal_of_head_has_no_body() {

@@ -40,6 +40,13 @@ fn calls_of_grpc_keep_their_trailers() {
         "{text}"
     );
     assert!(!text.contains("transfer-encoding") && !text.contains("content-length"), "{text}");
+    // What a head says is not said again, by either side.
+    for name in ["content-length", "te", "host"] {
+        let mut trailers = HeaderMap::new();
+        trailers.insert(name, HeaderValue::from_static("trailers"));
+        let answer = client.ask(request("POST", "/peer/mirror"), Some(b"abc"), Some(trailers));
+        assert!(answer.as_ref().map_or(true, |answer| answer.status == 400), "{name}: {answer:?}");
+    }
     assert_eq!(client.get("/peer/big").body.len(), 3 << 20);
     let body = vec![b'y'; 3 << 20];
     assert!(client.ask(request("POST", "/peer/grpc"), Some(&body), None).unwrap().body == body);

@@ -24,8 +24,20 @@ pub(crate) struct Proxy {
 impl Proxy {
     /// Starts a proxy with a bootstrap whose admin port is `admin`, and waits until it serves.
     pub(crate) fn start(text: &str, admin: u16, concurrency: usize, drain: DrainOptions) -> Self {
-        let (bootstrap, warnings) = bootstrap::read(text, "bootstrap.yaml").unwrap();
+        let (_, warnings) = bootstrap::read(text, "bootstrap.yaml").unwrap();
         assert_eq!(warnings, []);
+        Self::start_within(text, admin, concurrency, drain, server::DEFAULT_BODY_MEMORY)
+    }
+
+    /// As [`start`](Self::start), with so much memory for bodies, and whatever validation warns of.
+    pub(crate) fn start_within(
+        text: &str,
+        admin: u16,
+        concurrency: usize,
+        drain: DrainOptions,
+        body_memory: usize,
+    ) -> Self {
+        let (bootstrap, _) = bootstrap::read(text, "bootstrap.yaml").unwrap();
         let options = Options {
             concurrency,
             config_path: "bootstrap.yaml".to_owned(),
@@ -33,6 +45,7 @@ impl Proxy {
             terminate_drain: Duration::ZERO,
             drain,
             exact_tcp_deltas: false,
+            body_memory,
         };
         let thread = std::thread::spawn(move || {
             let log = Log::new(&LogOptions::default()).unwrap();

@@ -1,6 +1,6 @@
 //! Handshakes between the two contexts, with certificates made for each test.
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
@@ -26,8 +26,14 @@ impl Authority {
 
     /// Certificate and key with a name.
     fn issue(&self, name: &str) -> (Pem, Pem) {
+        self.issue_for(name, &[])
+    }
+
+    /// As [`issue`](Self::issue), with a key for these purposes.
+    fn issue_for(&self, name: &str, usages: &[KeyUsagePurpose]) -> (Pem, Pem) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.key_usages = usages.to_vec();
         params.subject_alt_names = vec![match name.contains("://") {
             true => SanType::URI(name.try_into().unwrap()),
             false => SanType::DnsName(name.try_into().unwrap()),
@@ -114,6 +120,34 @@ async fn both_sides_know_each_other() {
     let (served, asked) =
         handshake(server, ContextOptions { roots: None, allowed: None, ..client }, "").await;
     assert_eq!((served.unwrap().server_name, asked.is_ok()), (None, true), "anyone, and no server name");
+}
+
+#[tokio::test]
+async fn a_key_to_encrypt_with_is_no_identity_of_a_client() {
+    let authority = Authority::new();
+    for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        for (usages, is_known) in [
+            (&[][..], true),
+            (&[KeyUsagePurpose::DigitalSignature], true),
+            (&[KeyUsagePurpose::KeyEncipherment, KeyUsagePurpose::DigitalSignature], true),
+            (&[KeyUsagePurpose::KeyEncipherment], false),
+            (&[KeyUsagePurpose::KeyCertSign], false),
+        ] {
+            let server = ContextOptions {
+                certificates: vec![authority.issue("a.test")],
+                roots: Some(authority.root.clone()),
+                requires_certificate: true,
+                ..ContextOptions::default()
+            };
+            let client = ContextOptions {
+                certificates: vec![authority.issue_for("spiffe://a", usages)],
+                versions: (version, version),
+                ..ContextOptions::default()
+            };
+            let (served, _) = handshake(server, client, "a.test").await;
+            assert_eq!(served.is_ok(), is_known, "{usages:?}: {served:?}");
+        }
+    }
 }
 
 #[tokio::test]

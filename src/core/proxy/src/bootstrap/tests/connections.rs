@@ -34,9 +34,12 @@ fn filter_chains_are_read() {
     let text = with_listener(
         "    listener_filters_timeout: 0s\n    filter_chains:\n    - {name: a, filter_chain_match: {server_names: [A.Test, '*.b.test'], destination_port: 443, source_type: EXTERNAL, prefix_ranges: [{address_prefix: 10.1.2.3, prefix_len: 8}]}, FILTERS}\n    - {name: b, filter_chain_match: {server_names: [c.test]}, FILTERS}\n    default_filter_chain: {FILTERS}",
     );
-    let (bootstrap, _) = read(&text, "b.yaml").unwrap();
+    let (bootstrap, warnings) = read(&text, "b.yaml").unwrap();
     let listener = &bootstrap.listeners[0];
-    assert_eq!(listener.listener_filters, [ListenerFilter::TlsInspector], "the chains need it");
+    assert_eq!(listener.listener_filters, [], "as Envoy, which adds none");
+    let warned: Vec<String> = warnings.iter().map(|warning| warning.field.to_string()).collect();
+    let chains = "static_resources.listeners[0].filter_chains";
+    assert_eq!(warned, [format!("{chains}[0]"), format!("{chains}[1]")]);
     assert_eq!((listener.chains.len(), listener.default_chain.is_some()), (2, true));
     assert_eq!(listener.listener_filters_timeout, None);
     let expected = ChainMatch {

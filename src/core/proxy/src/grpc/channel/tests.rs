@@ -29,7 +29,8 @@ fn method(timeout: Option<Duration>) -> Method<'static> {
 /// Calls the cluster; returns how it ends, and after which time.
 async fn call(pools: &Pools, timeout: Option<Duration>) -> (Status, Duration) {
     let begun = Instant::now();
-    let outcome = Channel::new(Some(0)).call(pools, &method(timeout), Bytes::from_static(&[0; 5])).await;
+    let outcome =
+        Channel::new(Some(0)).call(pools, &method(timeout), Bytes::from_static(&[0; 5]).into()).await;
     (outcome.unwrap_err(), begun.elapsed())
 }
 

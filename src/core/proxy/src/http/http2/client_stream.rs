@@ -142,6 +142,9 @@ impl ClientStream {
         }
         if self.is_read {
             match body.poll_trailers(cx) {
+                Poll::Ready(Ok(Some(trailers))) if !convert::are_trailers(&trailers) => {
+                    return Err(Event::UpstreamInvalid);
+                }
                 Poll::Ready(Ok(trailers)) => {
                     self.trailers = trailers;
                     *rest = Remaining::Done;

@@ -24,6 +24,12 @@ fn is_scheme(text: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
+/// Whether trailers leave to the head what it says of the end of a message, and of where it goes: who merges them reads two of it otherwise.
+pub(super) fn are_trailers(trailers: &HeaderMap) -> bool {
+    let is_of_head = |name: &[u8]| is_of_connection(name) || matches!(name, b"content-length" | b"te");
+    !trailers.keys().any(|name| is_of_head(name.as_str().as_bytes()))
+}
+
 /// Reads the head of a request into `head`. `is_end`: the request has no body. Names, values and what concerns a connection were checked by
 /// the decoder. Returns the framing of the body, were it forwarded.
 ///

@@ -35,6 +35,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// a defence against clients that begin work and never wait for it.
 const EARLY: Duration = Duration::from_secs(1);
 const MAX_EARLY: u64 = 500;
+/// What a header block may take besides twice its head.
+const BLOCK_OVERHEAD: usize = 16 << 10;
 /// Requests that were reset before this side has seen them, at most.
 const MAX_UNREAD_RESETS: usize = 256;
 
@@ -87,7 +89,7 @@ pub(crate) async fn serve(
     info: Rc<ConnectionInfo>,
 ) -> bool {
     let options = &manager.http2;
-    let (transport, traffic) = Transport::new(stream, input);
+    let (transport, traffic) = Transport::of_client(stream, input, 2 * manager.max_head + BLOCK_OVERHEAD);
     let mut builder = h2::server::Builder::new();
     builder
         .max_concurrent_streams(options.max_streams)

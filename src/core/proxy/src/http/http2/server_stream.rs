@@ -1,16 +1,19 @@
 //! A stream of a client: the request that arrives on it, and the response.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::SendResponse;
 use http::HeaderMap;
 
-use super::super::client::{Progress, ReadEnd};
+use super::super::client::{NotAhead, Progress, ReadEnd};
 use super::super::framing::Remaining;
+use super::super::kept::Kept;
 use super::convert;
 use super::outgoing::Outgoing;
+use crate::bodies::{Budget, Room};
 use crate::buffer;
 use crate::head::Head;
 
@@ -23,8 +26,8 @@ pub(crate) struct ServerStream {
     /// Whether all data was read, and trailers may follow.
     is_read: bool,
     trailers: Option<HeaderMap>,
-    /// Data that a filter has seen, and the host is yet to get.
-    ahead: BytesMut,
+    /// What filters have seen of the body, and the host is yet to get.
+    ahead: Option<Box<Kept>>,
     /// Whether the end of the body was seen ahead.
     is_seen: bool,
     respond: SendResponse<Bytes>,
@@ -49,7 +52,7 @@ impl ServerStream {
             body,
             is_read: false,
             trailers: None,
-            ahead: BytesMut::new(),
+            ahead: None,
             is_seen: false,
             respond,
             outgoing: None,
@@ -70,17 +73,19 @@ impl ServerStream {
         mut take: impl FnMut(&[u8]),
     ) -> Progress {
         let mut progress = Progress::default();
-        if wants && !self.ahead.is_empty() {
-            take(&self.ahead);
-            progress.data = self.ahead.len();
-            self.ahead = BytesMut::new();
+        if wants && let Some(kept) = &mut self.ahead {
+            progress.data = kept.take(&mut take);
+            progress.moved = progress.data > 0;
+            if kept.len() == 0 {
+                self.ahead = None;
+            }
         }
-        if wants && !rest.is_done() && self.is_seen {
+        let has_more = self.ahead.is_some();
+        if wants && !rest.is_done() && !has_more && self.is_seen {
             *rest = Remaining::Done;
             progress.moved = true;
         }
-        progress.moved |= progress.data > 0;
-        while wants && !rest.is_done() && progress.data < buffer::READ_SIZE {
+        while wants && !rest.is_done() && !has_more && progress.data < buffer::READ_SIZE {
             match self.poll_piece(cx) {
                 Poll::Ready(Ok(Some(data))) => {
                     take(&data);
@@ -103,22 +108,37 @@ impl ServerStream {
         progress
     }
 
-    /// What was read of the body ahead of the host, and whether that is all of it.
-    pub(crate) fn ahead(&self) -> (&[u8], bool) {
-        (&self.ahead, self.is_empty || self.is_seen)
+    /// How much was read of the body ahead of its host, and whether that is all of it.
+    pub(in crate::http) fn ahead(&self) -> (usize, bool) {
+        (self.ahead.as_ref().map_or(0, |kept| kept.len()), self.is_empty || self.is_seen)
     }
 
-    /// Reads more of the body ahead: ready when there is more, or its end is seen. Errors: there will be no more.
-    pub(crate) fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadEnd>> {
+    /// What was read ahead.
+    pub(in crate::http) fn kept(&mut self) -> Option<&mut Kept> {
+        self.ahead.as_deref_mut()
+    }
+
+    /// Frees what was read ahead.
+    pub(crate) fn forget_ahead(&mut self) {
+        self.ahead = None;
+    }
+
+    /// Reads more of the body ahead: ready when there is more, or its end is seen.
+    pub(in crate::http) fn poll_ahead(
+        &mut self,
+        cx: &mut Context<'_>,
+        budget: &Arc<Budget>,
+    ) -> Poll<Result<(), NotAhead>> {
         match self.poll_piece(cx) {
             Poll::Ready(Ok(Some(data))) => {
-                self.ahead.extend_from_slice(&data);
+                let of_body = || Box::new(Kept::new(Room::new(budget), Remaining::UntilClose));
+                self.ahead.get_or_insert_with(of_body).push(&data)?;
                 // Who reads ahead bounds what is kept.
                 let _ = self.body.flow_control().release_capacity(data.len());
             }
             Poll::Ready(Ok(None)) => self.is_seen = true,
-            Poll::Ready(Err(end)) => return Poll::Ready(Err(end)),
-            Poll::Pending if self.poll_gone(cx).is_ready() => return Poll::Ready(Err(ReadEnd::Gone)),
+            Poll::Ready(Err(end)) => return Poll::Ready(Err(end.into())),
+            Poll::Pending if self.poll_gone(cx).is_ready() => return Poll::Ready(Err(ReadEnd::Gone.into())),
             Poll::Pending => return Poll::Pending,
         }
         Poll::Ready(Ok(()))
@@ -135,6 +155,9 @@ impl ServerStream {
             }
         }
         match self.body.poll_trailers(cx) {
+            Poll::Ready(Ok(Some(trailers))) if !convert::are_trailers(&trailers) => {
+                Poll::Ready(Err(ReadEnd::Invalid))
+            }
             Poll::Ready(Ok(trailers)) => {
                 self.trailers = trailers;
                 Poll::Ready(Ok(None))

@@ -41,7 +41,7 @@ impl Pieces {
     }
 
     /// Adds data. `grow` is asked for the memory of each piece; returns false if it refuses, and not all is added.
-    pub(super) fn push(&mut self, mut data: &[u8], grow: impl Fn(usize) -> bool) -> bool {
+    pub(super) fn push(&mut self, mut data: &[u8], mut grow: impl FnMut(usize) -> bool) -> bool {
         while !data.is_empty() {
             let room = self.queue.back().map_or(0, |last| last.capacity() - last.len());
             if room == 0 {
