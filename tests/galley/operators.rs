@@ -83,6 +83,18 @@ fn an_edit_that_is_withheld_cannot_be_waited_for() {
         report["withheld"][0]["why"].as_str().is_some_and(|why| why.contains("macth")).then_some(())
     });
     assert!(withheld.is_some(), "{}", galley.document("/progressj/?target=latest"));
+    let status = galley.ask(&["status"]);
+    assert!(
+        status.stdout.contains("changes are withheld") && status.stdout.contains(": 1 pending: "),
+        "{}",
+        status.stdout
+    );
+    assert_eq!(galley.document("/statusj/")["groups"][0]["pendingEvents"], 1);
+    assert_eq!(galley.document("/sourcej/")[0]["pending"], 1);
+    let metrics = galley.metrics();
+    assert!(metrics.contains("galley_pending_events{group=\"default\"} 1"), "{metrics}");
+    let page = http("GET", &format!("http://{}/", galley.address()), "").expect("an answer").body;
+    assert!(page.contains("Not published: files ") && page.contains("1 pending: "), "{page}");
     let refused = galley.ask(&["wait"]);
     assert_eq!(refused.status, 1, "{refused:?}");
     assert!(

@@ -10,7 +10,7 @@ mod meant;
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -50,6 +50,8 @@ pub struct Files {
     state: Mutex<Kept>,
     /// The version of the store that was delivered, or is held.
     taken: AtomicU64,
+    /// The number of documents that are new, different or gone, and held.
+    withheld: AtomicUsize,
     collections: Vec<&'static str>,
 }
 
@@ -136,6 +138,7 @@ impl Files {
             converter: Converter::new(options),
             state: Mutex::default(),
             taken: AtomicU64::new(0),
+            withheld: AtomicUsize::new(0),
             collections,
         })
     }
@@ -220,6 +223,7 @@ impl Files {
                 (None, None) => {}
             }
         }
+        let withheld = gone.len() + changed.len();
         if !state.has_read {
             // What others replace has taken a version in the order of reading, too.
             changed.extend(next.overridden.iter().cloned());
@@ -237,8 +241,10 @@ impl Files {
                 problems.insert(0, flaw);
             }
             state.held = Some(Held { why, is_delayed, problems, broken: next.broken.len() });
+            self.withheld.store(withheld, Ordering::Release);
             return Batch::new();
         }
+        self.withheld.store(0, Ordering::Release);
         state.is_mended |= state.held.take().is_some();
         sort_by_place(&mut changed);
         let mut batch: Batch = gone.iter().filter_map(|resource| forget(state, &resource.key)).collect();
@@ -438,7 +444,8 @@ impl Source for Files {
 
     fn pending(&self) -> usize {
         let is_taken = self.taken.load(Ordering::Acquire) == self.store.version();
-        usize::from(self.store.awaits_change() || !is_taken)
+        let unread = usize::from(self.store.awaits_change() || !is_taken);
+        self.withheld.load(Ordering::Acquire).max(unread)
     }
 }
 
