@@ -13,7 +13,7 @@ mod writers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::file::{Before, CachedFile, MAX_FILES_BYTES, Unsettled, Why};
 use super::mounts::Mount;
@@ -225,6 +225,13 @@ impl Scanner {
         self.unsettled.keys().any(|path| !self.files.contains_key(path))
     }
 
+    /// For how long nothing may change yet until the last change of a file is `quiet` ago; `None` once it is. A file whose time is in the future
+    /// was changed by another clock.
+    pub(super) fn filling(&self, quiet: Duration) -> Option<Duration> {
+        let last_change = self.files.values().filter_map(|file| file.stamp.age()).min()?;
+        quiet.checked_sub(last_change).filter(|left| !left.is_zero())
+    }
+
     /// Brings the contents up to date; true if they changed.
     pub(super) fn scan(&mut self, scope: Scope, mut noted: Noted, now: Instant) -> bool {
         let before = Arc::clone(&self.contents);
@@ -384,7 +391,7 @@ impl Scanner {
     }
 
     #[cfg(test)]
-    pub(super) fn coverage(&self) -> (Coverage, bool, Option<std::time::Duration>) {
+    pub(super) fn coverage(&self) -> (Coverage, bool, Option<Duration>) {
         (self.coverage, self.settling, self.next_scan(Instant::now()).map(|(interval, _)| interval))
     }
 }
