@@ -453,7 +453,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--section', '--section', [CompletionResultType]::ParameterName, 'Sections to print, separated by commas; default: all')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
-            [CompletionResult]::new('--diff', '--diff', [CompletionResultType]::ParameterName, 'Compare with an earlier JSON dump; exits with status 1 if they differ')
+            [CompletionResult]::new('--diff', '--diff', [CompletionResultType]::ParameterName, 'Compare with an earlier JSON dump; exits with status 1 if they differ, or may')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--show-secrets', '--show-secrets', [CompletionResultType]::ParameterName, 'Do not mask secret parameters')

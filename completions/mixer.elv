@@ -437,7 +437,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --section 'Sections to print, separated by commas; default: all'
             cand -o 'Output format; default: table on a terminal, else plain'
             cand --output 'Output format; default: table on a terminal, else plain'
-            cand --diff 'Compare with an earlier JSON dump; exits with status 1 if they differ'
+            cand --diff 'Compare with an earlier JSON dump; exits with status 1 if they differ, or may'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --show-secrets 'Do not mask secret parameters'

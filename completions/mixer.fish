@@ -458,7 +458,7 @@ plain\t'Tables of unlimited width'
 json\t'One JSON document'
 yaml\t'One YAML document'
 debug\t'The layout of the debug log of Istio Mixer'"
-complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l diff -d 'Compare with an earlier JSON dump; exits with status 1 if they differ' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l diff -d 'Compare with an earlier JSON dump; exits with status 1 if they differ, or may' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"

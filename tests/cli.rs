@@ -24,6 +24,10 @@ mod native;
 mod policy;
 #[path = "cli/process.rs"]
 mod process;
+#[path = "cli/secrets.rs"]
+mod secrets;
+#[path = "cli/snapshots.rs"]
+mod snapshots;
 #[path = "cli/tools.rs"]
 mod tools;
 #[path = "cli/vocabulary.rs"]

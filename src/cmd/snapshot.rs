@@ -49,7 +49,10 @@ struct DumpArgs {
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<DumpFormat>,
-    /// Compare with an earlier JSON dump; exits with status 1 if they differ.
+    /// Compare with an earlier JSON dump; exits with status 1 if they differ, or may.
+    ///
+    /// Secrets are never shown. They are compared if the earlier dump was made with --show-secrets, and of a server this one, too;
+    /// otherwise `masked values cannot be compared` is printed for each resource that has some, and the exit status is 1.
     #[arg(long, value_name = "FILE")]
     diff: Option<PathBuf>,
     /// Do not mask secret parameters.
@@ -64,11 +67,11 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
         Some(address) => running(address, args.show_secrets)?,
         None => dump(&*args.source.snapshot(io)?),
     };
-    if !args.show_secrets {
-        found.mask_secrets();
-    }
     if let Some(file) = &args.diff {
         return diff::run(&found, file, io);
+    }
+    if !args.show_secrets {
+        found.mask_secrets();
     }
     let text = match DumpFormat::or_default(args.output, io) {
         DumpFormat::Json => output::json(&selected(&found, &args.section)?) + "\n",

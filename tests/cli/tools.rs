@@ -1,4 +1,4 @@
-//! `validate`, `snapshot dump`, `routes show` and `crd`.
+//! `validate`, `routes show` and `crd`.
 
 use serde_json::Value;
 
@@ -92,40 +92,6 @@ fn lint_warns_and_strict_fails_on_warnings() {
     assert_eq!(ran.code, 0);
     assert!(ran.out.contains("warning[handler-unused]"), "{}", ran.out);
     assert_eq!(lint(&["--lint", "--strict"]).code, 1);
-}
-
-#[test]
-fn snapshots_are_dumped_and_compared() {
-    let dir = tempfile::tempdir().unwrap();
-    let before = dir.path().join("before.json");
-    let dump = run(&["mixer", "snapshot", "dump", "--config", &scenario("harbor"), "-o", "json"]);
-    let document = json(&dump);
-    assert_eq!(document["kind"], "Snapshot");
-    assert_eq!(document["id"], 1);
-    std::fs::write(&before, &dump.out).unwrap();
-    let before = before.display().to_string();
-    let diff =
-        |name: &str| run(&["mixer", "snapshot", "dump", "--config", &scenario(name), "--diff", &before]);
-    let same = diff("harbor");
-    assert_eq!((same.code, same.out.as_str()), (0, ""));
-    let other = diff("blank");
-    assert_eq!(other.code, 1);
-    assert!(other.out.contains("rules close-pier.rule.istio-system"), "{}", other.out);
-    let section = run(&[
-        "mixer",
-        "snapshot",
-        "dump",
-        "--config",
-        &scenario("harbor"),
-        "--section",
-        "rules",
-        "-o",
-        "json",
-    ]);
-    let section = json(&section);
-    assert!(section.get("handlers").is_none() && section["rules"].is_array());
-    let tables = run(&["mixer", "snapshot", "dump", "--config", &scenario("harbor")]);
-    assert!(tables.out.starts_with("RULES\nNAME "), "{}", tables.out);
 }
 
 #[test]

@@ -187,6 +187,22 @@ fn a_request_without_namespace_is_refused_while_rules_of_namespaces_may_refuse_i
     assert!(code == DENIED && message.contains("default of closed.rule.shop"), "{message}");
     assert_eq!(Asked::of("POST", "/admin").from(STAFF, "10.0.0.7").to(SHOP).code(&mut client), DENIED);
     assert_eq!(Asked::of("GET", "/").with("destination.namespace", "other").code(&mut client), 0);
+    // Those that misspell one would get the rules of the mesh alone.
+    for named in ["Shop", "SHOP", " shop"] {
+        let (code, message) = Asked::of("POST", "/")
+            .from(STAFF, "10.0.0.7")
+            .with("destination.namespace", named)
+            .ask(&mut client);
+        let told = format!("the request names namespace `{named}`, and the rules are in `shop`");
+        assert!(code == DENIED && message.contains(&told), "{named}: {code} {message}");
+    }
+    for named in ["shops", "Other", "Istio-System", "istio-system"] {
+        assert_eq!(
+            Asked::of("GET", "/").with("destination.namespace", named).code(&mut client),
+            0,
+            "{named}"
+        );
+    }
     // The API of Mixer answers as Istio Mixer.
     let answer = client.call("/istio.mixer.v1.Mixer/Check", Vec::new(), None).expect("an answer");
     let answer = mixer_wire::istio::mixer::v1::CheckResponse::decode(answer).expect("a response");

@@ -76,7 +76,10 @@ fn a_registry_that_is_never_reached_holds_up_the_first_publication_and_is_named(
     });
     assert!(told.is_some(), "{:?}", http("GET", &url, "").map(|answer| answer.body));
     let status = galley.ask(&["status"]);
-    for text in ["not connected", "not synced", "not everything was published yet"] {
+    let waits = format!(
+        "not published: eureka http://127.0.0.1:{nobody}/eureka: not everything was read yet: server "
+    );
+    for text in ["not connected", "not synced", "not everything was published yet", "at least ", &waits] {
         assert!(status.stdout.contains(text), "{text}: {}", status.stdout);
     }
     assert_eq!(galley.document("/statusj/")["isSynced"], false);

@@ -67,6 +67,16 @@ pub(crate) fn sinks(args: &ShowArgs, io: &mut Io) -> Outcome {
     Ok(Exit::Success)
 }
 
+/// The number of changes of a group that are not published; at least so many, if a source cannot tell how many it has.
+fn pending_of(group: &Value) -> String {
+    let pending = number(group, "pendingEvents");
+    let is_counted = |waiting: &Value| waiting.get("changes").is_some_and(Value::is_u64);
+    match list(group, "waiting").iter().all(is_counted) {
+        true => pending.to_string(),
+        false => format!("at least {pending}"),
+    }
+}
+
 /// Prints everything at a glance.
 pub(crate) fn status(args: &ShowArgs, io: &mut Io) -> Outcome {
     let status = document::get(&args.at.server, "/statusj/")?;
@@ -111,7 +121,7 @@ pub(crate) fn status(args: &ShowArgs, io: &mut Io) -> Outcome {
                 text(group, "name").to_owned(),
                 number(group, "publication").to_string(),
                 text(group, "publishedAt").to_owned(),
-                number(group, "pendingEvents").to_string(),
+                pending_of(group),
                 list(group, "waitsFor").len().to_string(),
             ]
         })
@@ -122,6 +132,14 @@ pub(crate) fn status(args: &ShowArgs, io: &mut Io) -> Outcome {
         "{}",
         table(&["GROUP", "PUBLICATION", "PUBLISHED", "PENDING", "WAITS FOR"], &groups, width)
     )?;
+    for group in list(&status, "groups") {
+        for waiting in list(group, "waiting") {
+            let (source, why) = (text(waiting, "source"), text(waiting, "why"));
+            let changes = waiting.get("changes").and_then(Value::as_u64);
+            let changes = changes.map(|count| format!("{count} pending: ")).unwrap_or_default();
+            writeln!(io.out, "not published: {}: {changes}{}", escaped(source), escaped(why))?;
+        }
+    }
     let collections: Vec<Vec<String>> = list(&status, "collections")
         .iter()
         .filter(|collection| number(collection, "resources") > 0)

@@ -12,7 +12,7 @@ use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::io::Io;
 use crate::cmd::output::{self, OutputFormat};
 use mixer_base::regular_file;
-use mixer_base::secrets::{mask_annotations, mask_document};
+use mixer_base::secrets::{has_masked, mask_annotations, mask_document};
 
 /// Largest dump that is read from a file, in bytes.
 const MAX_FILE: u64 = 1 << 30;
@@ -152,9 +152,10 @@ fn diff(args: &DiffArgs, io: &mut Io) -> Outcome {
     Ok(if is_equal { Exit::Success } else { Exit::Negative })
 }
 
-/// What differs, without secrets; `None` if nothing does. Secrets differ if neither side has them masked.
+/// What differs, without secrets; `None` if nothing does. What is masked on a side may differ.
 fn difference(old: &Value, new: &Value) -> Option<String> {
-    if old == new {
+    let is_comparable = !has_masked(old) && !has_masked(new);
+    if old == new && is_comparable {
         return None;
     }
     let [masked_old, masked_new] = [old, new].map(|value| {
@@ -166,8 +167,9 @@ fn difference(old: &Value, new: &Value) -> Option<String> {
         masked
     });
     if masked_old == masked_new {
-        let is_comparable = *old != masked_old && *new != masked_new;
-        return is_comparable.then(|| "a secret, which is not shown\n".to_owned());
+        let told =
+            if is_comparable { "a secret, which is not shown" } else { "masked values cannot be compared" };
+        return Some(format!("{told}\n"));
     }
     let (old, new) = (output::yaml(&masked_old), output::yaml(&masked_new));
     let changes = TextDiff::from_lines(&old, &new);

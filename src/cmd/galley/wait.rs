@@ -162,6 +162,14 @@ fn print(report: &Value, sinks: u64, exit: Exit, io: &mut Io) -> Result<(), Stop
         let (source, why) = (text(withheld, "source"), text(withheld, "why"));
         writeln!(io.out, "not published: {}: {}", escaped(source), escaped(why))?;
     }
+    if exit == Exit::Deadline {
+        for waiting in list(report, "waiting") {
+            let (source, why) = (text(waiting, "source"), text(waiting, "why"));
+            if !list(report, "withheld").iter().any(|withheld| text(withheld, "source") == source) {
+                writeln!(io.out, "not published: {}: {}", escaped(source), escaped(why))?;
+            }
+        }
+    }
     for refused in list(report, "refused") {
         let (name, why) = (sink(refused.get("sink").unwrap_or(&Value::Null)), text(refused, "message"));
         let (collection, version) = (text(refused, "collection"), text(refused, "version"));

@@ -9,9 +9,15 @@ use similar::TextDiff;
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::io::{Io, Style};
 use crate::cmd::output;
+use mixer_base::secrets::has_masked;
 use mixer_engine::snapshot::SnapshotDump;
 
-/// Prints the differences to an earlier JSON dump.
+/// Shown for a resource that is equal but for a secret.
+const SECRET: &str = "a secret differs, which is not shown";
+/// Shown for a resource of which a dump has less than the server.
+const MASKED: &str = "masked values cannot be compared";
+
+/// Prints the differences to an earlier JSON dump. Secrets are compared, if both have them, and never shown.
 pub(super) fn run(found: &SnapshotDump, file: &Path, io: &mut Io) -> Outcome {
     let refuse =
         |cause: String| Failure::local(format!("cannot read the dump in `{}`", file.display())).cause(cause);
@@ -32,8 +38,8 @@ pub(super) enum Shown {
     Nothing,
 }
 
-/// Prints the differences; returns whether there are any. Snapshot ids and source positions are ignored. `shown` decides by section
-/// and name, and whether the resource is only in `before`.
+/// Prints the differences; returns whether there are any, or may be any in masked values. Snapshot ids and source positions are ignored.
+/// `shown` decides by section and name, and whether the resource is only in `before`.
 pub(super) fn print(
     before: &SnapshotDump,
     after: &SnapshotDump,
@@ -44,23 +50,27 @@ pub(super) fn print(
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut differs = false;
     for name in names {
-        let none = String::new();
+        let none = Part::default();
         let (was, is) = (old.get(name).unwrap_or(&none), new.get(name).unwrap_or(&none));
-        if was == is {
-            continue;
-        }
+        let hidden = match was.text == is.text {
+            true if was.is_masked || is.is_masked => Some(MASKED),
+            true if was.items == is.items => continue,
+            true => Some(SECRET),
+            false => None,
+        };
         differs = true;
-        let shown = shown(name, is.is_empty());
-        if shown == Shown::Nothing {
-            continue;
-        }
+        let shown = match (shown(name, is.text.is_empty()), hidden) {
+            (Shown::Nothing, _) => continue,
+            (_, Some(note)) => Shown::Note(note),
+            (shown, None) => shown,
+        };
         let heading = io.paint(Style::Bold, &output::escaped(name));
         writeln!(io.out, "{heading}")?;
         if let Shown::Note(note) = shown {
             writeln!(io.out, "  {note}")?;
             continue;
         }
-        let diff = TextDiff::from_lines(was, is);
+        let diff = TextDiff::from_lines(&was.text, &is.text);
         for line in diff.unified_diff().context_radius(2).to_string().lines() {
             let style = match line.chars().next() {
                 Some('+') => Some(Style::Good),
@@ -76,22 +86,45 @@ pub(super) fn print(
     Ok(differs)
 }
 
-/// Every resource as YAML, by section and name.
-fn parts(found: &SnapshotDump) -> BTreeMap<String, String> {
+/// A resource.
+#[derive(Default)]
+struct Part {
+    /// As it may be shown: YAML with masked secrets.
+    text: String,
+    /// With the secrets that the dump has.
+    items: Vec<Value>,
+    /// Whether the dump has masked secrets of it.
+    is_masked: bool,
+}
+
+/// Every resource, by section and name.
+fn parts(found: &SnapshotDump) -> BTreeMap<String, Part> {
     let document = serde_json::to_value(found).unwrap_or_default();
-    let mut parts = BTreeMap::new();
+    let mut masked = found.clone();
+    masked.mask_secrets();
+    let masked = serde_json::to_value(&masked).unwrap_or_default();
+    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
     for (section, list) in document.as_object().into_iter().flatten() {
-        for item in list.as_array().into_iter().flatten() {
+        let shown = masked.get(section).and_then(Value::as_array).into_iter().flatten();
+        for (item, shown) in list.as_array().into_iter().flatten().zip(shown) {
             let name = item.get("resource").or_else(|| item.get("name")).and_then(Value::as_str);
-            let mut item = item.clone();
-            if let Some(members) = item.as_object_mut() {
-                members.shift_remove("source");
-                members.shift_remove("references");
-            }
-            let entry: &mut String =
-                parts.entry(format!("{section} {}", name.unwrap_or_default())).or_default();
-            entry.push_str(&output::yaml(&item));
+            let [item, shown] = [item, shown].map(without_position);
+            let part = parts.entry(format!("{section} {}", name.unwrap_or_default())).or_default();
+            // Of other sections, nothing is masked.
+            part.is_masked |= section == "handlers" && item.get("params").is_some_and(has_masked);
+            part.text.push_str(&output::yaml(&shown));
+            part.items.push(item);
         }
     }
     parts
+}
+
+/// A resource without what says where it is and who needs it.
+fn without_position(item: &Value) -> Value {
+    let mut item = item.clone();
+    if let Some(members) = item.as_object_mut() {
+        members.shift_remove("source");
+        members.shift_remove("references");
+    }
+    item
 }

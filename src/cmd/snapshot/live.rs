@@ -34,11 +34,15 @@ pub(super) fn compare(
         return Ok(true);
     }
     let kept = std::mem::take(&mut before.kept);
-    before.mask_secrets();
-    after.mask_secrets();
     // The errors of both are those of the same files.
     (before.errors, after.errors) = (Vec::new(), Vec::new());
-    let outlook = Outlook::of(&before, &after, problems);
+    let masked = |dump: &SnapshotDump| {
+        let mut masked = dump.clone();
+        masked.mask_secrets();
+        masked
+    };
+    let (old, new) = (masked(&before), masked(&after));
+    let outlook = Outlook::of(&old, &new, problems);
     let is_kept = |part: &str| kept.iter().any(|resource| is_part_of(resource, part));
     let shown = |part: &str, is_gone: bool| match problems.is_empty() {
         false if is_kept(part) => Shown::Nothing,

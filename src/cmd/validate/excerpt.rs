@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use super::location::location;
 use crate::cmd::io::{Io, Style};
 use crate::cmd::output::escaped;
+use mixer_base::secrets::MASKED;
 use mixer_config::store::StoreContents;
+use mixer_config::yaml::mask_secrets;
 use mixer_config::{Diagnostic, Severity, Span};
 
 /// Maximum characters of a source line.
@@ -48,6 +50,9 @@ pub(super) fn render(
         let shown = shown.trim_end().replace('\t', " ");
         let _ = writeln!(text, "{} {bar} {}", io.paint(Style::Dim, &number), escaped(&shown));
         let (column, note) = caret(diagnostic, &source, span);
+        // What is masked may have been longer.
+        let end = u32::try_from(shown.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
+        let column = if shown.contains(MASKED) { column.min(end) } else { column };
         let blanks = " ".repeat(usize::try_from(column.saturating_sub(1)).unwrap_or(0).min(MAX_LINE_CHARS));
         let _ = writeln!(text, "{gutter} {bar} {blanks}{}{note}", io.paint(style, "^"));
     }
@@ -92,7 +97,7 @@ fn caret(diagnostic: &Diagnostic, source: &str, span: Span) -> (u32, String) {
     (span.start.column + quote + expression.column.saturating_sub(1), note)
 }
 
-/// The source line of a diagnostic: from the resource, else from the file.
+/// The source line of a diagnostic, with masked secrets: from the resource, else from the file.
 fn source_line(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<String> {
     let line = diagnostic.span?.start.line;
     let file = diagnostic.file.as_deref()?;
@@ -102,10 +107,10 @@ fn source_line(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<Stri
         if &*origin.file != file {
             return None;
         }
-        origin.text.lines().nth(usize::try_from(offset).ok()?).map(str::to_owned)
+        mask_secrets(&origin.text).lines().nth(usize::try_from(offset).ok()?).map(str::to_owned)
     });
     in_resource.or_else(|| {
         let text = std::fs::read_to_string(file).ok()?;
-        text.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?).map(str::to_owned)
+        mask_secrets(&text).lines().nth(usize::try_from(line.checked_sub(1)?).ok()?).map(str::to_owned)
     })
 }

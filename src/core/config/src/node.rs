@@ -126,6 +126,11 @@ impl Node {
         }
     }
 
+    /// The entry of a field, in either spelling.
+    pub(crate) fn field(&self, name: &str) -> Option<&MappingEntry> {
+        self.entries().iter().find(|entry| same_field(&entry.key, name))
+    }
+
     /// The text of a string.
     pub fn as_str(&self) -> Option<&str> {
         match &self.kind {
@@ -139,9 +144,7 @@ impl Node {
         let mut node = self;
         for segment in path.segments() {
             let next = match segment {
-                Segment::Field(name) => {
-                    node.entries().iter().find(|e| same_field(&e.key, name)).map(|e| &e.value)
-                }
+                Segment::Field(name) => node.field(name).map(|entry| &entry.value),
                 Segment::Key(key) => node.get(key),
                 Segment::Index(index) => node.items().get(*index),
             };

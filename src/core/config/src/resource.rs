@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::{Annotations, Diagnostic, FieldPath, Node, Span, yaml};
+use super::{Annotations, Diagnostic, FieldPath, Node, Span, without_secrets, yaml};
 use mixer_base::shared_map::Keyed;
 
 /// The identity of a resource.
@@ -115,17 +115,23 @@ pub struct Positions {
 impl Positions {
     /// The span of a field in the file of its document. Cost: a pass over the document, unless it is that of the last call.
     pub fn span(&self, origin: &Origin, field: &FieldPath) -> Span {
+        self.in_document(origin, |root| origin.in_file(root.at(field).span))
+    }
+
+    fn in_document<T>(&self, origin: &Origin, look: impl FnOnce(&Node) -> T) -> T {
         let mut last = self.last.borrow_mut();
         let root = match last.take().filter(|(text, _)| Arc::ptr_eq(text, &origin.text)) {
             Some((_, root)) => root,
             None => yaml::parse(&origin.text).map(|parsed| parsed.root).unwrap_or_default(),
         };
         let (_, root) = last.insert((Arc::clone(&origin.text), root));
-        origin.in_file(root.at(field).span)
+        look(root)
     }
 
-    /// A problem of a document with its resource and its position: that of its field, unless it has one in the document.
-    pub fn place(&self, mut problem: Diagnostic, key: &ResourceKey, origin: &Origin) -> Diagnostic {
+    /// A problem of a document with its resource and its position: that of its field, unless it has one in the document. What it repeats
+    /// of secrets is masked.
+    pub fn place(&self, problem: Diagnostic, key: &ResourceKey, origin: &Origin) -> Diagnostic {
+        let mut problem = self.in_document(origin, |root| without_secrets(problem, root));
         problem.span = Some(match problem.span {
             Some(span) => origin.in_file(span),
             None => self.span(origin, &problem.field),

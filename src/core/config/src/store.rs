@@ -50,7 +50,7 @@ pub trait ConfigStore: Send + Sync + 'static {
         self.contents()
     }
 
-    /// Waits until the contents were read once. Cancel safe.
+    /// Waits until the contents were read once, for whoever serves them: a directory that is being filled is waited for, for a short time. Cancel safe.
     fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::ready(()))
     }

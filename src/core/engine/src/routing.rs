@@ -11,6 +11,7 @@ mod condition;
 mod dry_run;
 mod index;
 mod kind;
+mod namespace_fault;
 mod namespaces;
 mod outline;
 mod patch;
@@ -21,6 +22,7 @@ mod table;
 
 pub(crate) use dry_run::DryRunOutcome;
 pub use kind::RuleKind;
+pub use namespace_fault::NamespaceFault;
 pub use namespaces::SelectedRules;
 pub use outline::{
     DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,

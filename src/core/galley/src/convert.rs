@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use mixer_base::time::Timestamp;
-use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, Severity};
+use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, Severity, without_secrets};
 use mixer_mcp::Resource;
 use mixer_schema::{Body, Kind, Origin, kinds};
 
@@ -77,6 +77,21 @@ impl Converter {
     /// Errors: what does not decode, with spans in the document and without file; with [`Options::keeps_last`] also what has no effect in a
     /// resource that decides about requests, and what whoever reads the document itself refuses.
     pub fn convert(
+        &self,
+        kind: &'static Kind,
+        document: &Node,
+        version: &str,
+    ) -> Result<Converted, Vec<Diagnostic>> {
+        let masked = |problems: Vec<Diagnostic>| -> Vec<Diagnostic> {
+            problems.into_iter().map(|problem| without_secrets(problem, document)).collect()
+        };
+        match self.decoded(kind, document, version) {
+            Ok(Converted { entry, warnings }) => Ok(Converted { entry, warnings: masked(warnings) }),
+            Err(problems) => Err(masked(problems)),
+        }
+    }
+
+    fn decoded(
         &self,
         kind: &'static Kind,
         document: &Node,

@@ -112,6 +112,8 @@ impl Galley {
         let mut missing = missing.into_iter();
         let source = |hosted: &Hosted| {
             let (health, undelivered) = known.next().unwrap_or_default();
+            // What is held is something, whether it can be counted or not.
+            let at_least = usize::from(health.held.is_some());
             SourceState {
                 name: hosted.source.name(),
                 generation: hosted.generation(),
@@ -120,17 +122,23 @@ impl Galley {
                 last_error: health.last_error,
                 held: health.held,
                 is_delayed: health.is_delayed,
-                pending: health.pending + undelivered,
+                pending: (health.pending + undelivered).max(at_least),
                 skipped: health.skipped,
                 problems: health.problems,
                 outages: health.outages,
             }
         };
         state.sources = self.shared.sources.iter().map(source).collect();
-        // What sources read is of this group.
-        let waiting: usize = state.sources.iter().map(|source| source.pending).sum();
-        for group in state.groups.iter_mut().filter(|group| group.name == DEFAULT_GROUP) {
-            group.pending_events += waiting as u64;
+        for group in &mut state.groups {
+            let is_first = !group.is_published;
+            let concerns = |source: &&SourceState| match is_first && !source.is_synced() {
+                true => source.missing.iter().any(|missing| group.waits_for.contains(missing)),
+                // What sources read is of this group.
+                false => group.name == DEFAULT_GROUP,
+            };
+            group.waiting = state.sources.iter().filter(concerns).filter_map(SourceState::waiting).collect();
+            let waiting = group.waiting.iter().map(|waiting| waiting.changes.unwrap_or(1) as u64);
+            group.pending_events += waiting.sum::<u64>();
         }
         state
     }

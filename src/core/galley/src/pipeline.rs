@@ -12,7 +12,7 @@ mod overlay;
 mod schedules;
 mod strategy;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -234,10 +234,7 @@ impl Pipeline {
 
     /// Whether all inputs of a group were complete once.
     fn is_complete(&self, group: &Group) -> bool {
-        let makes = |stage: &&Stage| {
-            stage.transformer.outputs().iter().any(|name| group.plan.collections.contains(name))
-        };
-        self.transformers.iter().filter(makes).all(|stage| stage.is_ready)
+        self.stages(group).all(|stage| stage.is_ready)
     }
 
     /// When something is to be published; `None` if nothing is.
@@ -297,21 +294,38 @@ impl Pipeline {
             name: group.plan.name,
             is_published: group.is_published,
             published_at: group.published_at,
-            pending_events: group.events,
+            pending_events: group.events + self.unused(group),
             publications: group.publications,
             waits_for: match self.is_complete(group) {
                 true => Vec::new(),
                 false => self.waited_for(group),
             },
+            waiting: Vec::new(),
         };
         self.groups.iter().map(state).collect()
     }
 
-    fn waited_for(&self, group: &Group) -> Vec<&'static str> {
+    /// The transformers that make a group.
+    fn stages<'p>(&'p self, group: &Group) -> impl Iterator<Item = &'p Stage> {
         let makes = |stage: &&Stage| {
             stage.transformer.outputs().iter().any(|name| group.plan.collections.contains(name))
         };
-        let inputs = self.transformers.iter().filter(makes).flat_map(|stage| stage.transformer.inputs());
+        self.transformers.iter().filter(makes)
+    }
+
+    /// The resources that no transformer of a group has used yet, because other inputs are not complete.
+    fn unused(&self, group: &Group) -> u64 {
+        let inputs = |is_ready: bool| -> BTreeSet<&'static str> {
+            let stages = self.stages(group).filter(|stage| stage.is_ready == is_ready);
+            stages.flat_map(|stage| stage.transformer.inputs()).copied().collect()
+        };
+        let (used, waiting) = (inputs(true), inputs(false));
+        let waiting = waiting.difference(&used).filter_map(|input| self.inputs.collection(input));
+        waiting.map(|overlay| overlay.visible().len() as u64).sum()
+    }
+
+    fn waited_for(&self, group: &Group) -> Vec<&'static str> {
+        let inputs = self.stages(group).flat_map(|stage| stage.transformer.inputs());
         let mut inputs: Vec<_> = inputs.copied().filter(|input| !self.inputs.is_synced(input)).collect();
         inputs.sort_unstable();
         inputs.dedup();

@@ -37,7 +37,7 @@ pub struct SourceState {
     pub held: Option<String>,
     /// Whether it is published by itself after some time.
     pub is_delayed: bool,
-    /// Changes that it has read and not delivered.
+    /// Changes that it has read and not delivered; one at least, if something is [held](Self::held).
     pub pending: usize,
     /// Resources that could not be decoded.
     pub skipped: usize,
@@ -52,6 +52,24 @@ impl SourceState {
     pub fn is_synced(&self) -> bool {
         self.generation > 0 && self.missing.is_empty()
     }
+
+    /// What it has that is not published yet, if anything.
+    pub fn waiting(&self) -> Option<Waiting> {
+        let (changes, why) = match &self.held {
+            Some(why) => (Some(self.pending), why.clone()),
+            None if !self.is_synced() => (None, self.why_not_synced()),
+            None if self.pending > 0 => (Some(self.pending), "it is being read".to_owned()),
+            None => return None,
+        };
+        Some(Waiting { source: self.name.clone(), changes, why })
+    }
+
+    fn why_not_synced(&self) -> String {
+        match &self.last_error {
+            Some((why, _)) if !self.is_connected => format!("not everything was read yet: {why}"),
+            _ => "not everything was read yet".to_owned(),
+        }
+    }
 }
 
 /// A group of collections.
@@ -63,12 +81,25 @@ pub struct GroupState {
     pub is_published: bool,
     /// When it was published last.
     pub published_at: Option<Instant>,
-    /// Changes that are not published yet.
+    /// Changes that are not published yet; at least so many, if [`waiting`](Self::waiting) has one without a number.
     pub pending_events: u64,
     /// How often it was published.
     pub publications: u64,
     /// The inputs for which the first publication waits.
     pub waits_for: Vec<&'static str>,
+    /// What sources have that is not published yet, and why.
+    pub waiting: Vec<Waiting>,
+}
+
+/// What a source has that is not published yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// The name of the source.
+    pub source: String,
+    /// The number of changes; `None`: it is not known before they are read.
+    pub changes: Option<usize>,
+    /// What they wait for.
+    pub why: String,
 }
 
 /// A collection that sinks see.

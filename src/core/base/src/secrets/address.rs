@@ -47,7 +47,11 @@ fn mask_one(address: &str, out: &mut String) {
     out.push_str(scheme);
     // A password may have a question mark, if whoever wrote it has not escaped it.
     let authority = rest.split('/').next().unwrap_or_default();
-    if let Some(at) = authority.rfind('@') {
+    // So may it have a slash: what is no port before that is the beginning of a password.
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) || port.ends_with(']');
+    let is_cut =
+        !authority.contains('@') && authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port));
+    if let Some(at) = if is_cut { rest.rfind('@') } else { authority.rfind('@') } {
         out.push_str(MASKED);
         rest = rest.get(at..).unwrap_or_default();
     }
@@ -94,6 +98,9 @@ mod tests {
             ("TOKEN@host:1,u:PW@other:2/path", "***@host:1,***@other:2/path"),
             ("http://TOKEN@h/eureka http://u:p@w@i/", "http://***@h/eureka http://***@i/"),
             ("http://u:P?W@h/", "http://***@h/"),
+            ("redis://u:P/W@h:1", "redis://***@h:1"),
+            ("redis://u:PW@h:p:p", "redis://***@h:p:p"),
+            ("https://u:PW@[bad", "https://***@[bad"),
             ("mcp://h:1?collections=a,b&k=SECRET", "mcp://h:1?collections=a,b&k=***"),
         ] {
             assert_eq!(mask_address(address), shown);
@@ -103,6 +110,8 @@ mod tests {
             "host:80",
             "fs:///etc/conf",
             "fs:///etc/a@b",
+            "http://h:80/a@b",
+            "http://[::1]/a@b",
             "k8s://?ns=a,b",
             "http://h:1/x",
             "unix:///a",

@@ -21,6 +21,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -37,8 +38,10 @@ use wake::{Wake, Woken};
 const QUIET: Duration = Duration::from_millis(10);
 /// Changes are read at the latest this long after the first event.
 const MAX_DELAY: Duration = Duration::from_secs(1);
-/// The first read waits at most this long for the writers of files.
+/// The first read waits at most this long for the writers of files, and for more files.
 const FIRST_WRITERS: Duration = Duration::from_secs(2);
+/// The first read for a server is over once no file has changed for this long: the directory may be being filled.
+const FIRST_QUIET: Duration = Duration::from_millis(100);
 /// Interval of looks at these files.
 const FIRST_WRITERS_POLL: Duration = Duration::from_millis(20);
 /// A scan that takes longer is reported: the file system may hang.
@@ -107,6 +110,8 @@ struct Shared {
     loaded: Condvar,
     /// Files that [`ConfigStore::expect`] named, until the next scan.
     expected: Mutex<Vec<PathBuf>>,
+    /// Whether somebody waits for the first read in order to serve.
+    serves: AtomicBool,
     /// Called before each scan.
     #[cfg(test)]
     gate: Mutex<Option<Box<dyn Fn() + Send>>>,
@@ -156,6 +161,7 @@ impl FsStore {
             changed: Notify::new(),
             loaded: Condvar::new(),
             expected: Mutex::default(),
+            serves: AtomicBool::new(false),
             #[cfg(test)]
             gate: Mutex::new(None),
         };
@@ -288,6 +294,7 @@ impl ConfigStore for FsStore {
     }
 
     fn loaded(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        self.shared.serves.store(true, Ordering::Release);
         self.start();
         Box::pin(async {
             tokio::select! {
@@ -481,11 +488,21 @@ impl Shared {
             task::hang_if_injected();
             scanner.expect(std::mem::take(&mut *self.expected.lock()));
             changed = scanner.scan(scope, self.wake.take(), Instant::now());
-            while first && scanner.awaits_writer() && started.elapsed() < FIRST_WRITERS {
-                if self.wake.wait(Some(Instant::now() + FIRST_WRITERS_POLL)) == Woken::Stopped {
-                    return;
+            while first && started.elapsed() < FIRST_WRITERS {
+                let filling = scanner.filling(FIRST_QUIET).filter(|_| self.serves.load(Ordering::Acquire));
+                let (pause, scope) = match filling {
+                    Some(left) => (left, Scope::Everything),
+                    None if scanner.awaits_writer() => (FIRST_WRITERS_POLL, Scope::Noted),
+                    None => break,
+                };
+                // An event is no end of it.
+                let until = Instant::now() + pause;
+                while self.wake.wait(Some(until)) != Woken::TimedOut {
+                    if self.wake.is_stopped() {
+                        return;
+                    }
                 }
-                scanner.scan(Scope::Noted, self.wake.take(), Instant::now());
+                scanner.scan(scope, self.wake.take(), Instant::now());
             }
         });
         let mut published = self.published.lock();

@@ -15,7 +15,8 @@ use super::trace::CallTrace;
 use super::{CheckOutcome, DispatchContext, DispatchError};
 use crate::adapter::{CheckResult, GeneratedValue, HandlerError, Reply, Status};
 use crate::routing::{
-    Destination, MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind,
+    Destination, MatchCounts, Matched, NamespaceFault, Route, RouteAction, RouteInstance, RoutingTable,
+    RuleKind,
 };
 use crate::snapshot::{OnError, RuleConfig};
 use mixer_attribute::AttributeBag;
@@ -67,7 +68,8 @@ pub enum Protocol {
     IstioMixer,
     /// Mixer's. A refusal stands whatever fails.
     Mixer,
-    /// Envoy's, which does not tell the namespace of a request: one that names none is refused while rules of namespaces may refuse it.
+    /// Envoy's, which does not tell the namespace of a request: one that names none, or misspells one, is refused while rules of namespaces may
+    /// refuse it.
     /// A refusal stands whatever fails.
     Envoy,
 }
@@ -115,8 +117,8 @@ pub async fn check<'t: 'a, 'a>(
     }
     context.metrics.dispatch_shape(groups, operation.instances);
     let depends_on_map = operation.depends_on_map;
-    let names_no_namespace = protocol == Protocol::Envoy && table.is_namespace_missing(bag);
-    let (mut combiner, errors, outputs) = operation.finish(names_no_namespace).await;
+    let fault = if protocol == Protocol::Envoy { table.namespace_fault(bag) } else { None };
+    let (mut combiner, errors, outputs) = operation.finish(fault).await;
     let may_outrank = protocol != Protocol::IstioMixer;
     if combiner.is_undecided() && (may_outrank || errors.is_empty()) && table.has(RuleKind::Default) {
         deny_by_default(table.select(RuleKind::Default, bag), bag, &mut combiner, context);
@@ -262,8 +264,11 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
     }
 
-    /// The answers of all handlers, with a refusal if the request names no namespace and has to; what failed; and the outputs.
-    async fn finish(mut self, names_no_namespace: bool) -> (Combiner, DispatchError, Vec<CheckOutput<'t>>) {
+    /// The answers of all handlers, with a refusal if the request does not name the namespace that it has to; what failed; and the outputs.
+    async fn finish(
+        mut self,
+        fault: Option<NamespaceFault>,
+    ) -> (Combiner, DispatchError, Vec<CheckOutput<'t>>) {
         self.await_answers().await;
         let mut combiner = Combiner::default();
         let mut outputs = Vec::new();
@@ -305,8 +310,8 @@ impl<'t, 'c> Operation<'t, 'c> {
                 }
             }
         }
-        if names_no_namespace && !combiner.is_refused() {
-            combiner.deny_without_namespace();
+        if let Some(fault) = fault.filter(|_| !combiner.is_refused()) {
+            combiner.deny_without_namespace(&fault);
         }
         (combiner, self.errors, outputs)
     }

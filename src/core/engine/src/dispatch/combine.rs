@@ -4,9 +4,10 @@ use prost::Message as _;
 
 use super::{HeaderChange, RouteDirective};
 use crate::adapter::{CheckResult, Status, StatusDetail};
-use crate::routing::{Refuser, Route};
+use crate::routing::{NamespaceFault, Refuser, Route};
 use crate::snapshot::{Allowance, HeaderOperationKind};
 use mixer_attribute::SignedDuration;
+use mixer_base::warn_limited;
 
 /// PERMISSION_DENIED: the code of refusals that no handler made.
 pub(super) const PERMISSION_DENIED: i32 = 7;
@@ -108,13 +109,23 @@ impl Combiner {
         self.public_message = format!("{allowing} allows this request");
     }
 
-    /// Refuses a request that names no namespace. The answer is as valid as those of the handlers.
-    pub(super) fn deny_without_namespace(&mut self) {
+    /// Refuses a request that names no namespace, or misspells one. The answer is as valid as those of the handlers.
+    pub(super) fn deny_without_namespace(&mut self, fault: &NamespaceFault) {
         self.status.code = PERMISSION_DENIED;
-        self.status.message = "mixer:the request names no namespace, and rules of a namespace may refuse it \
-                               (defaultNamespace of the envoybridge)"
-            .to_owned();
-        "the request names no namespace".clone_into(&mut self.public_message);
+        let (message, public) = match fault {
+            NamespaceFault::Missing => {
+                let why = "the request names no namespace, and rules of a namespace may refuse it (defaultNamespace of the envoybridge)";
+                (why.to_owned(), "the request names no namespace")
+            }
+            NamespaceFault::Misspelt { named, meant } => {
+                let named = named.escape_debug();
+                let why = format!("the request names namespace `{named}`, and the rules are in `{meant}`");
+                warn_limited!(1, "a request of Envoy is refused: {why}");
+                (why, "the request names an unknown namespace")
+            }
+        };
+        self.status.message = format!("mixer:{message}");
+        public.clone_into(&mut self.public_message);
     }
 
     pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {

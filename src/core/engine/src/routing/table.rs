@@ -1,9 +1,10 @@
 //! The routing table of one snapshot.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::kind::RuleKind;
+use super::namespace_fault::{FoldedNames, NamespaceFault};
 use super::namespaces::{NamespaceRules, SelectedRules, request_namespace, target};
 use super::patch::{PatchContext, RoutedRules, RulePatch};
 use super::route::{Destination, RouteAction, RouteInstance};
@@ -23,6 +24,8 @@ pub struct RoutingTable {
     rules: RoutedRules,
     shared: Arc<SharedValues>,
     diagnostics: Diagnostics,
+    /// Namespaces whose rules may refuse requests, from the first request on that names another one.
+    folded_names: OnceLock<FoldedNames>,
 }
 
 impl RoutingTable {
@@ -45,7 +48,7 @@ impl RoutingTable {
         rules: RoutedRules,
     ) -> Self {
         let diagnostics = rules.diagnostics();
-        Self { snapshot, handlers, rules, shared, diagnostics }
+        Self { snapshot, handlers, rules, shared, diagnostics, folded_names: OnceLock::new() }
     }
 
     /// The table of the next snapshot: equal to what [`build`](Self::build) returns, made from this one. Cost: proportional to the
@@ -140,16 +143,34 @@ impl RoutingTable {
         request_namespace(bag)
     }
 
-    /// Whether a request names no namespace although namespaces other than the default one have rules that may refuse requests or
-    /// change their headers; records what it reads. Cost without such rules: three comparisons.
-    pub fn is_namespace_missing(&self, bag: &AttributeBag<'_>) -> bool {
-        self.decides_by_namespace() && request_namespace(bag).is_none_or(<[u8]>::is_empty)
+    /// What a request names instead of a namespace, while namespaces other than the default one have rules that may refuse requests or change
+    /// their headers; records what it reads. Cost without such rules: three comparisons; with a namespace that has some: a look-up more.
+    pub fn namespace_fault(&self, bag: &AttributeBag<'_>) -> Option<NamespaceFault> {
+        if !self.decides_by_namespace() {
+            return None;
+        }
+        let Some(named) = request_namespace(bag).filter(|name| !name.is_empty()) else {
+            return Some(NamespaceFault::Missing);
+        };
+        let is_known = self.deciding().any(|rules| rules.own.contains_key(named))
+            || named == self.snapshot.default_namespace.as_bytes();
+        if is_known {
+            return None;
+        }
+        let names = self.folded_names.get_or_init(|| FoldedNames::of(self.deciding()));
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let meant = names.meant_by(named)?;
+        Some(NamespaceFault::Misspelt { named: text(named), meant: text(meant) })
     }
 
     /// Whether namespaces other than the default one have rules that may refuse requests or change their headers.
     pub fn decides_by_namespace(&self) -> bool {
-        let has_own = |kind| !self.of(kind).own.is_empty();
-        [RuleKind::Check, RuleKind::Default, RuleKind::Headers].into_iter().any(has_own)
+        self.deciding().any(|rules| !rules.own.is_empty())
+    }
+
+    /// The rules that may refuse requests or change their headers.
+    fn deciding(&self) -> impl Iterator<Item = &NamespaceRules> {
+        [RuleKind::Check, RuleKind::Default, RuleKind::Headers].into_iter().map(|kind| self.of(kind))
     }
 
     /// The request headers that an enforced rule of any namespace replaces or removes, in lower case and in order.

@@ -8,6 +8,7 @@ use mixer_attribute::GLOBAL_WORDS;
 use mixer_config::message::{DecodeError, plain_words, resembles, suggestion};
 use mixer_config::{
     Diagnostic, ExpressionPlace, FieldPath, FieldPlace, Node, RawResource, Severity, Span, UnknownField,
+    without_secrets,
 };
 use mixer_expr::{CompileError, Scope};
 
@@ -103,8 +104,9 @@ impl<'r> ResourceProblems<'r> {
         self.list.push(abridged(&problem, problem.count()));
     }
 
-    /// A problem with the resource and, unless it has one, the span of its field.
-    pub fn complete(&self, mut problem: Diagnostic) -> Diagnostic {
+    /// A problem with the resource and, unless it has one, the span of its field. What it repeats of secrets is masked.
+    pub fn complete(&self, problem: Diagnostic) -> Diagnostic {
+        let mut problem = without_secrets(problem, self.document());
         if problem.span.is_none() {
             problem.span = Some(self.document().at(&problem.field).span);
         }

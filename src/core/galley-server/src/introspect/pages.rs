@@ -75,7 +75,7 @@ fn group_table(groups: &[status::Group]) -> Markup {
                 th scope="row" { (group.name) }
                 td.number data-label="Publication" { (group.publication) }
                 td data-label="Published" { @match &group.published_at { Some(time) => (at(time)), None => span.dim { "never" } } }
-                td.number data-label="Pending" { (group.pending_events) }
+                td.number data-label="Pending" { (group.pending()) }
                 td data-label="State" {
                     @if group.is_published { span.pill.good { "published" } }
                     @else {
@@ -85,6 +85,9 @@ fn group_table(groups: &[status::Group]) -> Markup {
                 }
             } } }
         } }
+        @for waiting in groups.iter().flat_map(|group| &group.waiting) {
+            p.notice.warn { "Not published: " (waiting.source) ": " @if let Some(changes) = waiting.changes { (changes) " pending: " } (waiting.why) }
+        }
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct ProgressReport {
     is_published: bool,
     /// Changes that are not published yet.
     pending_events: u64,
+    /// What is not published yet of each source, and why; those of `withheld` among them.
+    waiting: Vec<status::Waiting>,
     /// Sources with changes that they have read and do not publish, and why.
     withheld: Vec<Withheld>,
     /// What the answer is about: the version of the collection that has the resource which was asked for.
@@ -83,12 +85,14 @@ pub(super) async fn progress_after_look(plane: &Plane, parameters: &[(String, St
 
 fn progress(plane: &Plane, parameters: &[(String, String)]) -> ProgressReport {
     let asked = parameter(parameters, "target");
+    let groups = status::groups(plane);
     let mut report = ProgressReport {
         api_version: API_VERSION,
         kind: "GalleyProgress",
         target: asked.to_owned(),
         is_published: false,
-        pending_events: status::groups(plane).iter().map(|group| group.pending_events).sum(),
+        pending_events: groups.iter().map(|group| group.pending_events).sum(),
+        waiting: groups.into_iter().flat_map(|group| group.waiting).collect(),
         withheld: withheld(plane),
         resolved: None,
         acknowledged: Vec::new(),

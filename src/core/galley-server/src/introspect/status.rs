@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 
 use mixer_base::time::Timestamp;
-use mixer_galley::state::{CollectionState, EventKind, EventRecord, GroupState, SourceState, State};
+use mixer_galley::state::{self, CollectionState, EventKind, EventRecord, GroupState, SourceState, State};
 use mixer_mcp::{SinkCollectionRecord, SinkRecord};
 
 use super::Plane;
@@ -26,10 +26,39 @@ pub(super) struct Group {
     pub(super) publications: u64,
     pub(super) published_at: Option<String>,
     pub(super) age_seconds: Option<f64>,
-    /// Changes that are not published yet.
+    /// Changes that are not published yet; at least so many, if one of `waiting` has no number.
     pub(super) pending_events: u64,
     /// What the first publication waits for.
     pub(super) waits_for: Vec<&'static str>,
+    /// What sources have that is not published yet, and why.
+    pub(super) waiting: Vec<Waiting>,
+}
+
+/// What a source has that is not published yet.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Waiting {
+    pub(super) source: String,
+    /// The number of changes; `null`: it is not known before they are read.
+    pub(super) changes: Option<usize>,
+    pub(super) why: String,
+}
+
+impl Group {
+    /// The number of changes that are not published, for people.
+    pub(super) fn pending(&self) -> String {
+        match self.waiting.iter().all(|waiting| waiting.changes.is_some()) {
+            true => self.pending_events.to_string(),
+            false => format!("at least {}", self.pending_events),
+        }
+    }
+}
+
+impl From<state::Waiting> for Waiting {
+    fn from(waiting: state::Waiting) -> Self {
+        let state::Waiting { source, changes, why } = waiting;
+        Self { source, changes, why }
+    }
 }
 
 /// A collection.
@@ -183,7 +212,7 @@ fn instant(time: SystemTime) -> String {
     text(Timestamp::from_system_time(time))
 }
 
-fn state(plane: &Plane) -> State {
+fn state_of(plane: &Plane) -> State {
     plane.galley.as_ref().map(|galley| galley.state()).unwrap_or_default()
 }
 
@@ -201,9 +230,10 @@ pub(super) fn groups(plane: &Plane) -> Vec<Group> {
             age_seconds: group.published_at.map(|at| at.elapsed().as_secs_f64()),
             pending_events: group.pending_events,
             waits_for: group.waits_for,
+            waiting: group.waiting.into_iter().map(Waiting::from).collect(),
         }
     };
-    state(plane).groups.into_iter().map(of).collect()
+    state_of(plane).groups.into_iter().map(of).collect()
 }
 
 /// The collections.
@@ -214,7 +244,7 @@ pub(super) fn collections(plane: &Plane) -> Vec<CollectionStatus> {
         version: collection.version.into(),
         resources: collection.published,
     };
-    state(plane).collections.into_iter().map(of).collect()
+    state_of(plane).collections.into_iter().map(of).collect()
 }
 
 /// The sources, in the order of precedence.
@@ -238,7 +268,7 @@ pub(super) fn sources(plane: &Plane) -> Vec<Source> {
             problems: source.problems.iter().map(mixer_config::Diagnostic::brief).collect(),
         }
     };
-    state(plane).sources.into_iter().map(of).collect()
+    state_of(plane).sources.into_iter().map(of).collect()
 }
 
 /// The sinks: open streams first, those that refuse and those that are behind before the others; then those that ended.

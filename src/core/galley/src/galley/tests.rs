@@ -14,6 +14,7 @@ use crate::event::{Entry, Event};
 use crate::options::collection::GATEWAYS;
 use crate::source::mesh::Mesh;
 use crate::source::{Emitter, Ended};
+use crate::state::Waiting;
 
 const RULES: &str = "istio/policy/v1beta1/rules";
 
@@ -119,6 +120,32 @@ async fn one_source_that_is_synced_does_not_speak_for_the_others() {
     gate.notify_one();
     galley.synced().await;
     assert_eq!(names(&galley, GATEWAYS), ["a v1", "b v7@1"], "the first source goes before the second");
+    galley.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_first_publication_waits_for_is_pending_although_nobody_can_count_it() {
+    let files = scripted("files", &[GATEWAYS], |_, out| {
+        Box::pin(async move {
+            out.health().connected(true);
+            deliver(&out, GATEWAYS, &[("a", 1), ("b", 1)]).await;
+            std::future::pending().await
+        })
+    });
+    let registry = scripted("registry", &[RULES], |_, out| {
+        Box::pin(async move {
+            out.health().connected(false);
+            out.health().failed("connection refused");
+            std::future::pending().await
+        })
+    });
+    let (galley, _) = start(vec![files, registry]);
+    pass(60_000).await;
+    let group = galley.state().groups.remove(0);
+    let why = "not everything was read yet: connection refused".to_owned();
+    assert_eq!(group.waiting, [Waiting { source: "registry".to_owned(), changes: None, why }]);
+    // Both gateways, and what the registry has.
+    assert_eq!(group.pending_events, 3);
     galley.stop().await;
 }
 

@@ -3,12 +3,14 @@
 //! The store of `mixer-config` walks, splits, parses and watches, and reads a file once its writer has closed it. This source
 //! compares its versions and converts what changed.
 
+mod flaws;
 mod losses;
+mod meant;
 
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -16,18 +18,18 @@ use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use mixer_base::load::{self, Load};
-use mixer_config::message::resembles;
-use mixer_config::store::refill::{LIMIT, QUIET, Refill, no_configuration};
+use mixer_config::store::refill::Refill;
 use mixer_config::store::{
-    ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path, read_document,
+    ConfigStore, IdentityRule, Reading, Separator, StoreContents, WhenLost, open_path,
 };
-use mixer_config::{Diagnostic, FieldPath, Node, NodeKind, RawResource, ResourceKey, Severity};
-use mixer_schema::{Kind, by_api, by_kind, kinds};
+use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey};
+use mixer_schema::{Kind, by_api, by_kind};
 
 use super::{Emitter, Ended, MAX_PROBLEMS, Source, Stopped};
-use crate::convert::{Converter, decides, is_of_engine};
+use crate::convert::Converter;
 use crate::event::{Batch, Entry, Event};
 use crate::options::{Face, Options};
+use flaws::Flaw;
 use losses::sort_by_place;
 
 /// How long a start waits for its directory before what an earlier process published is published.
@@ -38,25 +40,6 @@ const MAX_BYTES: u64 = 256 << 20;
 const KINDS_OF_SERVER: [&str; 3] = ["attributemapping", "envoybridge", "ratelimit"];
 /// The code of a document of which the kind is unknown.
 const KIND_UNKNOWN: &str = "kind-unknown";
-/// The code of a directory or file that cannot be read.
-const STORE: &str = "store-unreadable";
-/// What to do about a directory that is empty at a start.
-const MAY_BE_EMPTY: &str = "it may not be mounted yet: fill it, or set --allow-empty-config if that is meant";
-/// When a directory without resources is meant.
-const ONLY: &str = "if sinks are to have nothing of it, --allow-empty-config publishes that";
-/// The code of a field, or a name, that has no effect.
-const POLICY: &str = "document-field";
-/// Kinds of which a resource without a spec means nothing, unlike those of some adapters and templates.
-const NEED_SPEC: [&str; 8] = [
-    "adapter",
-    "attributemanifest",
-    "handler",
-    "instance",
-    "rule",
-    "template",
-    "ServiceRole",
-    "ServiceRoleBinding",
-];
 
 /// Resources in files.
 pub struct Files {
@@ -67,6 +50,8 @@ pub struct Files {
     state: Mutex<Kept>,
     /// The version of the store that was delivered, or is held.
     taken: AtomicU64,
+    /// The number of documents that are new, different or gone, and held.
+    withheld: AtomicUsize,
     collections: Vec<&'static str>,
 }
 
@@ -122,19 +107,6 @@ struct Held {
     broken: usize,
 }
 
-/// Why contents are not taken over.
-struct Flaw {
-    problem: Diagnostic,
-    /// They are after some time.
-    is_delay: bool,
-}
-
-impl From<Diagnostic> for Flaw {
-    fn from(problem: Diagnostic) -> Self {
-        Self { problem, is_delay: false }
-    }
-}
-
 impl Files {
     /// Files at or below a path, which are read again when they change, or with `watch` false when an operator asks.
     pub fn new(path: &Path, watch: bool, options: &Options) -> Arc<Self> {
@@ -166,6 +138,7 @@ impl Files {
             converter: Converter::new(options),
             state: Mutex::default(),
             taken: AtomicU64::new(0),
+            withheld: AtomicUsize::new(0),
             collections,
         })
     }
@@ -250,6 +223,7 @@ impl Files {
                 (None, None) => {}
             }
         }
+        let withheld = gone.len() + changed.len();
         if !state.has_read {
             // What others replace has taken a version in the order of reading, too.
             changed.extend(next.overridden.iter().cloned());
@@ -267,8 +241,10 @@ impl Files {
                 problems.insert(0, flaw);
             }
             state.held = Some(Held { why, is_delayed, problems, broken: next.broken.len() });
+            self.withheld.store(withheld, Ordering::Release);
             return Batch::new();
         }
+        self.withheld.store(0, Ordering::Release);
         state.is_mended |= state.held.take().is_some();
         sort_by_place(&mut changed);
         let mut batch: Batch = gone.iter().filter_map(|resource| forget(state, &resource.key)).collect();
@@ -290,144 +266,6 @@ impl Files {
             (None, false) => "nothing is published until the configuration is mended",
         };
         published.to_owned()
-    }
-
-    /// Why contents are not taken over: what they lack may not have been deleted.
-    fn flaw(&self, found: &Found<'_>, state: &Kept) -> Option<Flaw> {
-        let &Found { contents: next, gone, changed, .. } = found;
-        if !self.options.keeps_last {
-            return None;
-        }
-        let about_store = |why: String| Flaw::from(Diagnostic::error(STORE, FieldPath::root(), why));
-        if let Some(why) = &state.mismatch {
-            return Some(about_store(why.clone()));
-        }
-        if let Some(unread) = next.unread().into_iter().next() {
-            return Some(unread.problem.into());
-        }
-        if let Some(why) = &next.unavailable {
-            return Some(about_store(why.clone()));
-        }
-        if let Some(file) = next.unsettled() {
-            return Some(about_store(format!("{file} is being changed")));
-        }
-        if self.is_emptied(found) {
-            return Some(about_store(no_configuration("--config-path", ONLY)));
-        }
-        // What it had before this start is unknown, or is there no more.
-        let may_be_lost = |directory: &&Arc<str>| {
-            let is_below =
-                |resource: &Arc<RawResource>| Path::new(&*resource.origin.file).starts_with(&***directory);
-            !state.has_read || gone.iter().any(is_below)
-        };
-        let lost = next.always_empty.iter().find(may_be_lost).filter(|_| !self.options.allows_empty);
-        if let Some(directory) = lost {
-            return Some(about_store(format!("{directory} is empty; {MAY_BE_EMPTY}")));
-        }
-        if let Some(cause) = state.refill.expected() {
-            let (quiet, limit) = (QUIET.as_secs(), LIMIT.as_secs());
-            let why = format!(
-                "{}: it is published when nothing has changed for {quiet} s, or after {limit} s",
-                cause.text()
-            );
-            // What is empty is not filled by itself.
-            let is_delay = state.refill.due().is_some();
-            return Some(Flaw { is_delay, ..about_store(why) });
-        }
-        let mut errors =
-            next.diagnostics.iter().filter(|problem| problem.severity == Severity::Error).peekable();
-        let of_store = errors.peek().is_some().then(|| {
-            // What another document replaces may be a rule that has the wrong name: it is gone, and nothing of what is seen has changed.
-            let deciding = changed.iter().chain(&next.overridden).filter(|resource| self.decides(resource));
-            let names: FxHashSet<String> = deciding.map(|resource| resource.key.to_string()).collect();
-            errors.find(|problem| names.contains(&problem.resource)).cloned()
-        });
-        let load = Load::begin(self.name(), "documents", "checked", changed.len());
-        let error_of = |resource: &Arc<RawResource>| {
-            let error = self.error_of(resource);
-            load::documents_done(load.id(), 1);
-            error
-        };
-        let found = of_store.flatten().or_else(|| changed.iter().find_map(error_of));
-        found.map(Flaw::from)
-    }
-
-    /// Whether a document is of a kind that decides about requests.
-    fn decides(&self, resource: &RawResource) -> bool {
-        self.kind(resource).is_ok_and(decides)
-    }
-
-    /// Why a document that decides about requests, or may be meant to, does not do what it says.
-    fn error_of(&self, resource: &RawResource) -> Option<Diagnostic> {
-        let error =
-            |field: FieldPath, text: String| Some(placed(Diagnostic::error(POLICY, field, text), resource));
-        // With what an object of Kubernetes needs no more than a name for.
-        let whole = read_document(resource.origin.clone());
-        let kind = match self.kind(resource) {
-            Ok(kind) => kind,
-            Err(problems) => {
-                let is_ours = is_meant_for_us(resource)
-                    || stands_for_ours(resource)
-                    || whole.is_some_and(|whole| whole.envelope.is_like_ours);
-                return problems
-                    .into_iter()
-                    .next()
-                    .filter(|_| is_ours)
-                    .map(|problem| placed(problem, resource));
-            }
-        };
-        let group = group_of(resource);
-        if is_of_engine(group) && !is_of_engine(kind.group) {
-            let field = FieldPath::root().field("kind");
-            return error(field, format!("`{}` is no kind of {group}: correct one of them", kind.kind));
-        }
-        if !decides(kind) {
-            // Of its own kind it says nothing: it may be a rule that has the wrong one.
-            if !whole.is_some_and(|whole| whole.envelope.is_like_ours) {
-                return None;
-            }
-            if !self.options.reads(kind) {
-                let field = FieldPath::root().field("kind");
-                return error(field, format!("`{}` is no kind with such contents: correct it", kind.kind));
-            }
-            let converted = self.converter.convert(kind, &resource.document(), "");
-            let problems = converted.map_or_else(|all| all, |good| good.warnings);
-            return problems.into_iter().next().map(|problem| placed(problem, resource));
-        }
-        if !self.options.reads(kind) {
-            return None;
-        }
-        let Some(whole) = whole else {
-            let text = "it has no name or no namespace, or one that YAML reads as something else than text";
-            return error(FieldPath::root().field("metadata"), text.to_owned());
-        };
-        if let Some(field) = whole.envelope.unknown.first() {
-            let text = match &*field.name {
-                name @ ("name" | "namespace") => {
-                    format!(
-                        "`{name}` is no text, or not where it has an effect: quote its value in `metadata`"
-                    )
-                }
-                name => format!("`{name}` has no effect where it is"),
-            };
-            return error(FieldPath::root(), text);
-        }
-        if let Some(name) = whole.envelope.untyped_annotations.first() {
-            return error(
-                FieldPath::root(),
-                format!("the value of annotation `{name}` is no text: quote it"),
-            );
-        }
-        let document = resource.document();
-        let has_spec = document.get("spec").is_some_and(|spec| !matches!(spec.kind, NodeKind::Null));
-        if !has_spec && NEED_SPEC.contains(&kind.kind) {
-            return error(
-                FieldPath::root().field("spec"),
-                "it has no spec: it may have been cut off".to_owned(),
-            );
-        }
-        let problems = self.converter.convert(kind, &document, "").err();
-        problems.into_iter().flatten().next().map(|problem| placed(problem, resource))
     }
 
     fn put(&self, state: &mut Kept, changed: &[Arc<RawResource>]) -> Batch {
@@ -553,40 +391,6 @@ impl Files {
     }
 }
 
-/// The API group of a document, as it is written.
-fn group_of(resource: &RawResource) -> &str {
-    let api_version = &*resource.envelope.api_version;
-    api_version.split_once('/').map_or(api_version, |(group, _)| group)
-}
-
-/// Whether a document of an unknown kind is probably meant as one that decides about requests.
-fn is_meant_for_us(resource: &RawResource) -> bool {
-    let group = group_of(resource);
-    let kind = resource.key.kind.split('.').next().unwrap_or_default();
-    let is_of_istio = group.is_empty() || group == "istio.io" || group.ends_with(".istio.io");
-    let resembles_ours = || {
-        let ours = kinds().iter().filter(|known| decides(known));
-        ours.into_iter().any(|known| resembles(kind, known.kind))
-    };
-    kind.is_empty() || is_of_engine(group) || (is_of_istio && resembles_ours())
-}
-
-/// Whether a document is what is left of one that decides about requests: a list with such items, as `kubectl get -o yaml` writes it, or the
-/// answer to a failed request.
-fn stands_for_ours(resource: &RawResource) -> bool {
-    let kind = resource.key.kind.split('.').next().unwrap_or_default();
-    if kind == "Status" {
-        return &*resource.envelope.api_version == "v1";
-    }
-    let is_ours = |item: &Node| {
-        let text = |key: &str| item.get(key).and_then(Node::as_str).unwrap_or_default();
-        let known = by_api(text("apiVersion"), text("kind"));
-        known.is_some_and(decides) || item.entries().is_empty()
-    };
-    kind.ends_with("List")
-        && resource.document().get("items").is_some_and(|all| all.items().iter().any(is_ours))
-}
-
 /// Forgets a document. Returns what that deletes.
 fn forget(state: &mut Kept, key: &ResourceKey) -> Option<Event> {
     state.problems.remove(key);
@@ -640,7 +444,8 @@ impl Source for Files {
 
     fn pending(&self) -> usize {
         let is_taken = self.taken.load(Ordering::Acquire) == self.store.version();
-        usize::from(self.store.awaits_change() || !is_taken)
+        let unread = usize::from(self.store.awaits_change() || !is_taken);
+        self.withheld.load(Ordering::Acquire).max(unread)
     }
 }
 

@@ -15,6 +15,7 @@ mod hang;
 mod names;
 mod paths;
 mod replaced;
+mod start;
 mod steady;
 mod writers;
 

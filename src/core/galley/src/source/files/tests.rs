@@ -191,6 +191,25 @@ async fn sinks_keep_what_they_have_while_a_file_has_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_is_pending_with_its_cause() {
+    let scene = Scene::new(&[("rule.yaml", RULE)], true);
+    let group = || scene.galley.state().groups.into_iter().next();
+    let pending = || group().map(|group| (group.pending_events, group.waiting.len()));
+    scene.galley.synced().await;
+    scene.until("nothing waits", |_| pending() == Some((0, 0))).await;
+    scene.write("rule.yaml", &RULE.replace("match", "macth"));
+    scene.write("gateway.yaml", &format!("{GATEWAY}---\n{}", GATEWAY.replace("front", "back")));
+    scene.until("three documents wait", |_| pending() == Some((3, 1))).await;
+    let waiting = group().map(|group| group.waiting).unwrap_or_default().remove(0);
+    assert_eq!(waiting.changes, Some(3));
+    assert!(waiting.source.starts_with("files ") && waiting.why.contains("macth"), "{waiting:?}");
+    assert_eq!(scene.galley.state().sources[0].pending, 3);
+    scene.write("rule.yaml", RULE);
+    scene.until("nothing waits", |_| pending() == Some((0, 0))).await;
+    scene.galley.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_published_of_a_start_with_an_error() {
     for (what, text, why) in flaws() {
         let scene = Scene::new(&[("rule.yaml", &text), ("gateway.yaml", GATEWAY)], true);
