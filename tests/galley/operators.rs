@@ -90,7 +90,7 @@ fn an_edit_that_is_withheld_cannot_be_waited_for() {
         status.stdout
     );
     assert_eq!(galley.document("/statusj/")["groups"][0]["pendingEvents"], 1);
-    assert_eq!(galley.document("/sourcej/")[0]["pending"], 1);
+    assert_eq!(galley.document("/sourcej/")[1]["pending"], 1);
     let metrics = galley.metrics();
     assert!(metrics.contains("galley_pending_events{group=\"default\"} 1"), "{metrics}");
     let page = http("GET", &format!("http://{}/", galley.address()), "").expect("an answer").body;
