@@ -17,7 +17,7 @@ use crate::stats::ManagerStat;
 use crate::timer::earlier;
 
 /// Parts of a body that are read before the other connections of the worker have their turn.
-const MAX_PARTS: usize = 16;
+const MAX_PARTS: usize = 4;
 
 /// The beginning of a body.
 #[derive(Debug)]
