@@ -44,7 +44,8 @@ mod tls;
 pub use answer::{Answer, foreign};
 pub use aws::{AwsAnswer, AwsOptions, AwsTarget, aws_endpoint, aws_region};
 pub use channel::{
-    ChannelOptions, GrpcChannel, grpc_error_text, grpc_exchange, grpc_message, http2_client, was_not_begun,
+    ChannelOptions, GrpcChannel, GrpcConnection, grpc_error_text, grpc_exchange, grpc_message, http2_client,
+    was_not_begun,
 };
 pub use connector::{Connector, Stream, check_address};
 pub use credential::{Credential, CredentialError, Secret, is_there};
