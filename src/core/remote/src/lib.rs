@@ -55,7 +55,7 @@ pub use grpc::{GrpcDetail, GrpcFailure, GrpcTarget};
 pub use http::{Authentication, Cut, HttpOptions, HttpTarget, ProxySetting, Reply, gzip};
 pub use mixer_net::tls::{ClientTlsOptions, ServerIdentity, TlsError};
 pub use oauth::{OAuthOptions, OAuthTokens};
-pub use stream::{Handshake, HandshakeStep, StreamOptions, StreamTarget};
+pub use stream::{Handshake, HandshakeStep, StreamOptions, StreamTarget, Unanswered};
 pub use tonic::Code as GrpcCode;
 
 /// Why a target cannot be used.
