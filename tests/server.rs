@@ -11,6 +11,8 @@ mod adapter_examples;
 mod adapter_failures;
 #[path = "server/adapter_scaffold.rs"]
 mod adapter_scaffold;
+#[path = "server/adapter_sessions.rs"]
+mod adapter_sessions;
 #[path = "server/adapter_statuses.rs"]
 mod adapter_statuses;
 #[path = "server/answers.rs"]

@@ -2,7 +2,37 @@
 
 use crate::stage::{SECRET, Stage, get_json};
 use crate::support::browser::Browser;
-use crate::support::{DEADLINE, http, wait_for};
+use crate::support::{DEADLINE, Server, http, wait_for};
+
+/// A handler whose key is in an environment variable.
+const KEYED: &str = "
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: fluent, namespace: istio-system}
+spec: {compiledAdapter: fluentd, params: {address: 127.0.0.1:1, sharedKey: {keyEnvironment: FLUENT_AUTH}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: access, namespace: istio-system}
+spec: {compiledTemplate: logentry, params: {severity: '\"info\"'}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: fluent, namespace: istio-system}
+spec: {actions: [{handler: fluent, instances: [access]}]}
+";
+
+#[test]
+fn a_variable_from_which_the_configuration_has_a_credential_is_masked() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("config.yaml"), KEYED).unwrap();
+    let server = Server::on(directory.path()).native();
+    let server = server.env("FLUENT_AUTH", "open sesame").env("FLUENT_OTHER", "shown").start();
+    let all = get_json(&format!("http://127.0.0.1:{}/envj/", server.ports.ctrlz));
+    let value =
+        |name: &str| all.as_array().unwrap().iter().find(|v| v["name"] == name).unwrap()["value"].clone();
+    assert_eq!((value("FLUENT_AUTH"), value("FLUENT_OTHER")), ("***".into(), "shown".into()));
+}
 
 #[test]
 fn requests_of_other_origins_and_hosts_are_refused() {

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,8 @@ pub(crate) enum Mode {
     AnswersOddly,
     /// Does not validate instances whose names begin with `bad`.
     Validates,
+    /// Answers checks without a session on their connection with UNAUTHENTICATED.
+    NeedsSession,
     /// Answers checks with a result of this code.
     Says(i32),
     /// Ends calls with this status.
@@ -66,23 +68,58 @@ pub(crate) enum Mode {
 /// A server of adapters.
 pub(crate) struct Adapter {
     pub(crate) port: u16,
-    mode: Arc<Mutex<Mode>>,
+    shared: Arc<Shared>,
     certificate: Arc<Mutex<Option<Issued>>>,
-    calls: Arc<AtomicU64>,
     place: Socket,
     runtime: tokio::runtime::Runtime,
 }
 
+/// What its connections know.
+struct Shared {
+    mode: Mutex<Mode>,
+    calls: AtomicU64,
+    /// Sessions of connections that have not ended.
+    sessions: AtomicU64,
+}
+
+impl Shared {
+    fn mode(&self) -> Mode {
+        *self.mode.lock().unwrap()
+    }
+}
+
+/// The session of a connection.
+struct Session {
+    shared: Arc<Shared>,
+    is_open: AtomicBool,
+}
+
+impl Session {
+    fn becomes(&self, is_open: bool) {
+        match (self.is_open.swap(is_open, Ordering::SeqCst), is_open) {
+            (false, true) => _ = self.shared.sessions.fetch_add(1, Ordering::SeqCst),
+            (true, false) => _ = self.shared.sessions.fetch_sub(1, Ordering::SeqCst),
+            _ => {}
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.becomes(false);
+    }
+}
+
 impl Adapter {
     /// Has a port and does not listen yet.
-    fn new(mode: Mode) -> Self {
+    pub(crate) fn new(mode: Mode) -> Self {
         let place = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         place.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
         let port = place.local_addr().unwrap().as_socket().unwrap().port();
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let mode = Arc::new(Mutex::new(mode));
-        Self { port, mode, certificate: Arc::default(), calls: Arc::default(), place, runtime }
+        let shared = Shared { mode: Mutex::new(mode), calls: AtomicU64::new(0), sessions: AtomicU64::new(0) };
+        Self { port, shared: Arc::new(shared), certificate: Arc::default(), place, runtime }
     }
 
     pub(crate) fn listening(mode: Mode) -> Self {
@@ -91,16 +128,15 @@ impl Adapter {
         adapter
     }
 
-    fn listen(&self) {
+    pub(crate) fn listen(&self) {
         self.place.listen(64).unwrap();
         self.place.set_nonblocking(true).unwrap();
-        let (mode, calls, certificate) =
-            (Arc::clone(&self.mode), Arc::clone(&self.calls), Arc::clone(&self.certificate));
+        let (shared, certificate) = (Arc::clone(&self.shared), Arc::clone(&self.certificate));
         let listener: std::net::TcpListener = self.place.try_clone().unwrap().into();
         self.runtime.spawn(async move {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
-                let (mode, calls) = (Arc::clone(&mode), Arc::clone(&calls));
+                let shared = Arc::clone(&shared);
                 let tls = certificate.lock().unwrap().as_ref().map(|issued| {
                     let mut config = (*configuration(issued)).clone();
                     config.alpn_protocols = vec![b"h2".to_vec()];
@@ -108,10 +144,10 @@ impl Adapter {
                 });
                 tokio::spawn(async move {
                     match tls {
-                        None => connection(stream, mode, calls).await,
+                        None => connection(stream, shared).await,
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
-                                serve(stream, mode, calls).await;
+                                serve(stream, shared).await;
                             }
                         }
                     }
@@ -121,37 +157,41 @@ impl Adapter {
     }
 
     pub(crate) fn becomes(&self, mode: Mode) {
-        *self.mode.lock().unwrap() = mode;
+        *self.shared.mode.lock().unwrap() = mode;
     }
 
     fn calls(&self) -> u64 {
-        self.calls.load(Ordering::Relaxed)
+        self.shared.calls.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn sessions(&self) -> u64 {
+        self.shared.sessions.load(Ordering::SeqCst)
     }
 }
 
 /// Serves a connection as the adapter is when it begins.
-async fn connection(mut stream: TcpStream, mode: Arc<Mutex<Mode>>, calls: Arc<AtomicU64>) {
-    let now = *mode.lock().unwrap();
-    match now {
+async fn connection(mut stream: TcpStream, shared: Arc<Shared>) {
+    match shared.mode() {
         Mode::Breaks => {
-            calls.fetch_add(1, Ordering::Relaxed);
+            shared.calls.fetch_add(1, Ordering::Relaxed);
             SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
         }
         Mode::TalksNonsense => {
-            calls.fetch_add(1, Ordering::Relaxed);
+            shared.calls.fetch_add(1, Ordering::Relaxed);
             let _ = stream.write_all(b"220 mail.example.com ESMTP\r\n\r\n").await;
             let _ = stream.read(&mut [0; 1024]).await;
         }
-        _ => serve(stream, mode, calls).await,
+        _ => serve(stream, shared).await,
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, mode: Arc<Mutex<Mode>>, calls: Arc<AtomicU64>) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<Shared>) {
+    let session = Arc::new(Session { shared: Arc::clone(&shared), is_open: AtomicBool::new(false) });
     let Ok(mut connection) = h2::server::handshake(stream).await else { return };
     while let Some(Ok((request, respond))) = connection.accept().await {
-        calls.fetch_add(1, Ordering::Relaxed);
-        let mode = *mode.lock().unwrap();
-        tokio::spawn(call(request, respond, mode));
+        shared.calls.fetch_add(1, Ordering::Relaxed);
+        let mode = shared.mode();
+        tokio::spawn(call(request, respond, mode, Arc::clone(&session)));
         if mode == Mode::GoesAway {
             connection.graceful_shutdown();
         }
@@ -161,7 +201,12 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, mode: Arc<Mutex<Mode
     }
 }
 
-async fn call(request: http::Request<h2::RecvStream>, mut respond: SendResponse<Bytes>, mode: Mode) {
+async fn call(
+    request: http::Request<h2::RecvStream>,
+    mut respond: SendResponse<Bytes>,
+    mode: Mode,
+    session: Arc<Session>,
+) {
     let (head, mut body) = request.into_parts();
     let mut received = Vec::new();
     while let Some(Ok(chunk)) = body.data().await {
@@ -194,18 +239,24 @@ async fn call(request: http::Request<h2::RecvStream>, mut respond: SendResponse<
             let _ = stream.send_data(framed(b""), true);
         }
         _ => {
+            let path = head.uri.path();
+            if path.ends_with("Session") {
+                session.becomes(path.ends_with("/CreateSession"));
+            }
+            let mode = match mode {
+                Mode::NeedsSession if !session.is_open.load(Ordering::SeqCst) => Mode::Says(16),
+                mode => mode,
+            };
             let message = match mode {
-                Mode::Says(code) if head.uri.path().ends_with("/HandleListEntry") => {
+                Mode::Says(code) if path.ends_with("/HandleListEntry") => {
                     let status = mixer_wire::google::rpc::Status { code, ..Default::default() };
                     model::CheckResult { status: Some(status), ..Default::default() }.encode_to_vec()
                 }
                 Mode::AnswersGarbage => b"\xff\xff\xff\xff\xff\xff".to_vec(),
-                Mode::Validates if head.uri.path().ends_with("/Validate") => {
+                Mode::Validates if path.ends_with("/Validate") => {
                     validation(received.get(5..).unwrap_or_default())
                 }
-                _ => {
-                    answer(head.uri.path(), received.get(5..).unwrap_or_default(), mode == Mode::AnswersOddly)
-                }
+                _ => answer(path, received.get(5..).unwrap_or_default(), mode == Mode::AnswersOddly),
             };
             // The connection may have ended.
             let Ok(mut stream) = respond.send_response(ok(), false) else { return };
@@ -339,7 +390,7 @@ pub(crate) fn said(ran: &Finished) -> String {
 }
 
 /// A handler in ControlZ.
-fn shown(server: &Server, name: &str) -> Value {
+pub(crate) fn shown(server: &Server, name: &str) -> Value {
     let url = format!("http://127.0.0.1:{}/handlerj/", server.ports.ctrlz);
     let all: Value = serde_json::from_str(&http("GET", &url, "").unwrap().body).unwrap();
     let name = format!("{name}.handler.istio-system");
@@ -561,72 +612,4 @@ fn a_new_certificate_is_trusted_once_its_authority_is() {
     let trusted = check(&server, "tls", &[]);
     assert_eq!(trusted.status, 0, "{}{}", trusted.stdout, trusted.stderr);
     assert_eq!(shown(&server, "tls")["state"], "live");
-}
-
-#[test]
-fn an_adapter_with_sessions_that_is_down_at_the_start_gets_its_session_later() {
-    let directory = tempfile::tempdir().unwrap();
-    let adapter = Adapter::new(Mode::Well);
-    let text = common(true) + &handler("late", &plain(adapter.port, AMPLE), "");
-    std::fs::write(directory.path().join("config.yaml"), text).unwrap();
-    let server = Server::on(directory.path()).native().spawn().unwrap();
-    server.wait_for_log("error during validation: rpc error: code = Unavailable");
-    adapter.listen();
-    let serves = wait_for(DEADLINE, || (check(&server, "late", &[]).status == 0).then_some(()));
-    assert!(serves.is_some(), "{}", server.log());
-    assert_eq!(shown(&server, "late")["notes"][1][1], "session-1");
-}
-
-/// A rule in dry run that gives a handler an instance of its own.
-fn trial(name: &str, handler: &str) -> String {
-    format!(
-        "---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {{name: {name}, namespace: istio-system}}\n\
-         spec: {{template: listentry, params: {{value: source.user | \"\"}}}}\n\
-         ---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
-         metadata: {{name: {name}, namespace: istio-system, annotations: {{mixer.dev/dry-run: \"true\"}}}}\n\
-         spec: {{actions: [{{handler: {handler}, instances: [{name}]}}]}}\n"
-    )
-}
-
-/// An adapter whose `Validate` refuses what only rules in dry run give it serves without these rules, at a start as while it runs, and gets
-/// them once it takes them.
-#[test]
-fn a_trial_that_an_adapter_does_not_validate_takes_no_handler_from_enforced_rules() {
-    for policy in ["keep-last", "refuse"] {
-        let adapter = Adapter::listening(Mode::Validates);
-        let directory = tempfile::tempdir().unwrap();
-        let text = common(true) + &handler("live", &plain(adapter.port, AMPLE), "");
-        let trials = trial("bad-one", "live") + &trial("good", "live") + &trial("worse", "live");
-        let write = |trials: &str| std::fs::write(directory.path().join("trials.yaml"), trials).unwrap();
-        write(&trials);
-        let mut server = start(directory.path(), &text, &["--config-on-error", policy]);
-        let outcomes = |server: &Server, rule: &str| {
-            let ran = check(server, "live", &[]);
-            assert_eq!(ran.status, 0, "{policy}: {}", said(&ran));
-            let url = format!("http://127.0.0.1:{}/metrics", server.ports.monitoring);
-            let text = http("GET", &url, "").unwrap().body;
-            let label = format!("rule=\"{rule}.rule.istio-system\"");
-            let lines = text.lines().filter(|line| line.starts_with("mixer_dry_run_outcomes_total{"));
-            let of_rule = lines.filter(|line| line.contains(&label));
-            of_rule.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum::<u64>()
-        };
-        for state in ["started", "changed"] {
-            server.wait_for_log("does not take what this rule in dry run gives it");
-            let tried = wait_for(DEADLINE, || (outcomes(&server, "worse") > 0).then_some(()));
-            assert!(tried.is_some(), "{policy}, {state}: {}", server.log());
-            assert!(outcomes(&server, "good") > 0, "{policy}, {state}");
-            assert_eq!(outcomes(&server, "bad-one"), 0, "{policy}, {state}");
-            assert_eq!(shown(&server, "live")["notes"][1][1], "session-1", "{policy}, {state}");
-            if state == "started" {
-                drop(server);
-                write("# None.\n");
-                server = start(directory.path(), &text, &["--config-on-error", policy]);
-                assert_eq!(outcomes(&server, "good"), 0, "{policy}");
-                write(&trials);
-            }
-        }
-        adapter.becomes(Mode::Well);
-        let taken = wait_for(DEADLINE, || (outcomes(&server, "bad-one") > 0).then_some(()));
-        assert!(taken.is_some(), "{policy}: {}", server.log());
-    }
 }

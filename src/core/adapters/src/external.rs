@@ -33,7 +33,7 @@ use mixer_engine::snapshot::ExternalHandler;
 use mixer_engine::template::{Plan, TemplateInfo, Variety, WireType, put_bytes, put_length, put_tag};
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
 use output::OutputReader;
-use session::Validation;
+use session::{Sessions, Validated, Validation};
 
 /// The timeout of a call, unless the handler has one.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -114,8 +114,9 @@ impl BuildHandler for External {
             let Ok(connection) = Connection::open(&handler.connection, as_istio_mixer).await else {
                 return Verdict::NoAnswer;
             };
+            let Ok(connection) = connection.connect().await else { return Verdict::NoAnswer };
             let timeout = timeout(&handler, as_istio_mixer).unwrap_or(CALL_TIMEOUT);
-            match session::validate(&connection, &handler, &instances, timeout).await {
+            match session::validate(&connection, &Validated::new(&handler, &instances), timeout).await {
                 Validation::Passed | Validation::NoSessions => Verdict::Takes,
                 Validation::Rejected(why) => Verdict::Rejects(why),
                 Validation::NoAnswer(_) => Verdict::NoAnswer,
@@ -160,7 +161,7 @@ struct Process {
     calls: AtomicU64,
     timeout: Option<Duration>,
     as_istio_mixer: bool,
-    session: Option<session::Session>,
+    sessions: Option<Arc<Sessions>>,
     health: Arc<Health>,
 }
 
@@ -171,14 +172,22 @@ impl Process {
         env: &Env,
     ) -> Result<Self, BuildError> {
         let as_istio_mixer = env.commons.get::<AdapterOptions>().as_istio_mixer;
-        let connection =
+        let mut connection =
             Connection::open(&handler.connection, as_istio_mixer).await.map_err(BuildError::Unconnected)?;
-        let connection = Arc::new(connection);
         let timeout = timeout(handler, as_istio_mixer);
-        let session = match opens_session(handler, as_istio_mixer) {
-            true => session::open(&connection, handler, &instances, timeout.unwrap_or(CALL_TIMEOUT)).await?,
-            false => None,
-        };
+        let mut sessions = None;
+        if opens_session(handler, as_istio_mixer) {
+            let settings = Validated::new(handler, &instances);
+            let opened = Arc::new(Sessions::new(settings, timeout.unwrap_or(CALL_TIMEOUT)));
+            // The first one tells whether the adapter takes the parameters.
+            let first = connection.connect().await.map_err(|why| Sessions::no_answer(&why))?;
+            if !opened.open(first).await? {
+                tracing::info!("adapter {} opens no sessions: it gets no parameters", handler.adapter);
+            }
+            connection = begin_with_session(connection, &opened);
+            sessions = Some(opened);
+        }
+        let connection = Arc::new(connection);
         let mut config = Vec::new();
         if let Some(any) = handler.config.as_ref().filter(|_| !handler.session_based) {
             put_tag(2, WireType::Bytes, &mut config);
@@ -195,7 +204,7 @@ impl Process {
         // Ids of several handlers of one adapter do not collide.
         let calls = AtomicU64::new(std::hash::RandomState::new().hash_one(&*env.handler_name) >> 1);
         let health = Arc::default();
-        Ok(Self { connection, instances, config, calls, timeout, as_istio_mixer, session, health })
+        Ok(Self { connection, instances, config, calls, timeout, as_istio_mixer, sessions, health })
     }
 
     fn bound(&self, instance: &Instance<'_>) -> Result<&Bound, HandlerError> {
@@ -264,6 +273,15 @@ impl Process {
             }
         }))
     }
+}
+
+/// Opens a session on every connection, without which no call is sent.
+fn begin_with_session(connection: Connection, sessions: &Arc<Sessions>) -> Connection {
+    let sessions = Arc::clone(sessions);
+    connection.with_setup(move |single| {
+        let sessions = Arc::clone(&sessions);
+        async move { sessions.open(single).await.map(drop).map_err(|why| why.to_string()) }
+    })
 }
 
 /// The plans of the instances, and what they are sent to.
@@ -455,15 +473,18 @@ impl Handler for Process {
 
     fn status(&self) -> HandlerStatus {
         let mut notes = vec![("address", self.connection.address().to_owned())];
-        if let Some(session) = &self.session {
-            notes.push(("session", session.id.clone()));
+        if let Some(sessions) = &self.sessions {
+            let ids = sessions.ids();
+            notes.push(("session", if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }));
         }
         let trouble = self.health.trouble().or_else(|| self.connection.trouble());
         HandlerStatus { trouble, notes, ..HandlerStatus::default() }
     }
 
     fn degradation(&self) -> Option<String> {
-        self.connection.trouble().map(|why| format!("its calls have the last token: {why}"))
+        let token = self.connection.trouble().map(|why| format!("its calls have the last token: {why}"));
+        let session = || self.sessions.as_ref()?.trouble();
+        token.or_else(session)
     }
 
     fn probe(&self, limit: Duration) -> ProbeFuture<'_> {
@@ -482,8 +503,8 @@ impl Handler for Process {
         deadline: Duration,
     ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
         Box::pin(async move {
-            match &self.session {
-                Some(session) => session.close(&self.connection, deadline).await.map_err(HandlerError::new),
+            match &self.sessions {
+                Some(sessions) => sessions.close(deadline).await.map_err(HandlerError::new),
                 None => Ok(()),
             }
         })

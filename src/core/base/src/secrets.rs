@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | a value with the name of a secret, such as `authorization`, `apiKey` or `DB_PASSWORD` | [`mask_value`] |
 //! | an attribute that the configuration declares to be secret | [`SecretNames`] |
+//! | an environment variable with the name of a secret, or from which the configuration has a credential | [`mask_variable`] |
 //! | an address with a password, or a query parameter with the name of a secret, anywhere in a text | [`mask_text`] |
 //! | the credentials of `Bearer` and `Basic`, anywhere in a text | [`mask_text`] |
 //! | an address that a setting has: its user, and all parameters that are not known to be harmless | [`mask_address`] |
@@ -17,13 +18,18 @@ use std::borrow::Cow;
 
 mod address;
 mod document;
+mod known;
 mod names;
 mod source;
+mod variables;
 
 pub use address::{is_address, mask_address};
 pub use document::{has_masked, is_name_of_pair, is_value_of_pair, mask_annotations, mask_document};
+use known::MIN_SECRET_LEN;
+pub use known::mask_known;
 pub use names::SecretNames;
 pub use source::mask_source;
+pub use variables::{declare_variable, mask_variable};
 
 /// Replaces a secret value.
 pub const MASKED: &str = "***";
@@ -129,25 +135,6 @@ pub fn mask_text(text: &str) -> Cow<'_, str> {
     }
     masked.push_str(text.get(shown..).unwrap_or_default());
     Cow::Owned(masked)
-}
-
-/// Shortest secret that is replaced within a text; shorter ones match by chance.
-const MIN_SECRET_LEN: usize = 4;
-
-/// [`mask_text`], and masks each of `secrets` wherever it occurs in the text. A secret of fewer than four bytes is masked only if it is
-/// the whole text, perhaps in quotes.
-pub fn mask_known(text: &str, secrets: &[String]) -> String {
-    let unquoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-    if secrets.iter().any(|secret| secret == text || secret == unquoted) {
-        return MASKED.to_owned();
-    }
-    let mut text = text.to_owned();
-    for secret in secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LEN) {
-        if text.contains(secret.as_str()) {
-            text = text.replace(secret.as_str(), MASKED);
-        }
-    }
-    mask_text(&text).into_owned()
 }
 
 /// The range from `start` to the next character that ends it, or to the end of the text.

@@ -204,7 +204,12 @@ mod tests {
             ),
             ("{spec: {password: \"a\\tbcd\"}}", "spec.password", "bad \"a\\tbcd\"", "bad \"***\""),
             ("{spec: {name: hunter2}}", "spec.name", "bad hunter2", "bad hunter2"),
-            ("{spec: {from: {cookie: user}}}", "spec.from", "mapped from cookie user", "mapped from cookie user"),
+            (
+                "{spec: {from: {cookie: user}}}",
+                "spec.from",
+                "mapped from cookie user",
+                "mapped from cookie user",
+            ),
             ("{spec: {headers: {cookie: user}}}", "spec.headers", "mapped from user", "mapped from ***"),
             ("{spec: {apiKey: hunter2}}", "spec.name", "bad hunter2", "bad hunter2"),
             ("{spec: {apiKey: hunter2}}", "spec.apiKey.x", "no field `apiKey`", "no field `apiKey`"),

@@ -5,6 +5,7 @@ use std::io;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mixer_base::budget::Charge;
@@ -167,6 +168,22 @@ impl<B: Items> Delivery<B> {
     /// left and counts it; with a disk, it is written there, for which there is one more second. A thread cannot be interrupted: it tries
     /// each batch once more, what is left is still waiting, and a second call waits for it again.
     pub async fn close(&self, deadline: Duration) -> bool {
+        let before = self.status().closed;
+        let in_time = self.end(deadline).await;
+        let dropped = self.status().closed.saturating_sub(before);
+        if dropped > 0 {
+            let (delivery, detail) = (self.shared.name.task, &self.shared.name.detail);
+            let why = self.trouble().unwrap_or_default();
+            tracing::warn!(
+                delivery,
+                detail,
+                "{dropped} items were neither delivered nor kept at the stop: {why}"
+            );
+        }
+        in_time && dropped == 0
+    }
+
+    async fn end(&self, deadline: Duration) -> bool {
         self.begin_close();
         let mut ended = self.shared.has_ended.subscribe();
         let in_time = tokio::time::timeout(deadline, ended.wait_for(|ended| *ended)).await.is_ok();
@@ -189,6 +206,14 @@ impl<B: Items> Delivery<B> {
     /// Why the last attempt to deliver failed; `None` if it did not.
     pub fn trouble(&self) -> Option<String> {
         self.shared.queue.lock().trouble()
+    }
+
+    /// Why what waits would be lost with the process although it is to be kept on disk, for as long as the disk has failed for a while. Takes no lock
+    /// as long as there is nothing.
+    pub fn disk_failure(&self) -> Option<String> {
+        let is_failing = self.shared.is_disk_failing.load(Ordering::Relaxed);
+        let why = is_failing.then(|| self.shared.queue.lock().disk_trouble()).flatten()?;
+        Some(format!("what waits cannot be kept on disk: {why}"))
     }
 
     fn begin_close(&self) {

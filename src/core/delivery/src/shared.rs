@@ -1,5 +1,6 @@
 //! What producers and courier share.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -23,6 +24,8 @@ pub(crate) struct Shared<B: Items> {
     pub(crate) has_ended: watch::Sender<bool>,
     /// Wakes the keeper of the disk.
     pub(crate) disk: Condvar,
+    /// Whether the disk has failed for a while.
+    pub(crate) is_disk_failing: AtomicBool,
     /// Notified when items have left the queue.
     pub(crate) room: Notify,
     /// Cancelled at the deadline, at which a task ends at once, and when it has ended.
@@ -60,6 +63,7 @@ impl<B: Items> Shared<B> {
             queue: Mutex::new(queue),
             wake,
             disk: Condvar::new(),
+            is_disk_failing: AtomicBool::new(false),
             room: Notify::new(),
             stop: CancellationToken::new(),
             name,

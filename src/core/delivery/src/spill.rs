@@ -23,6 +23,10 @@ use crate::items::{Item, Items, List};
 use crate::shared::Shared;
 use crate::spool::{IN_USE, Spool};
 
+/// For how long a disk fails until that is told: the directory of a handler that is replaced is in use until that closes.
+const GRACE: Duration = Duration::from_secs(30);
+/// How often a keeper that sleeps tries to remove what it could not.
+const TIDYING: Duration = Duration::from_secs(1);
 /// How often a keeper that sleeps looks for an injected fault, where there are any, and whether its directory is free.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -96,7 +100,13 @@ pub(crate) fn start<B: StoredItems>(
     spool: Option<Spool>,
     shared: &Arc<Shared<B>>,
 ) -> io::Result<()> {
-    let keeper = Mutex::new(Keeper { spill, spool, hand: B::default() });
+    let keeper = Mutex::new(Keeper {
+        spill,
+        spool,
+        hand: B::default(),
+        writes: Health::default(),
+        reads: Health::default(),
+    });
     let has_ended = Arc::new(AtomicBool::new(false));
     let is_expected = Arc::clone(&has_ended);
     let shared = Arc::clone(shared);
@@ -118,9 +128,58 @@ struct Keeper<B> {
     spool: Option<Spool>,
     /// What is to be written; it survives a panic.
     hand: B,
+    writes: Health,
+    reads: Health,
+}
+
+/// Since when a disk fails.
+#[derive(Debug, Default)]
+struct Health {
+    since: Option<Instant>,
+    is_told: bool,
+}
+
+impl Health {
+    /// Something worked, or failed. Returns whether that is to be told.
+    fn note(&mut self, works: bool) -> bool {
+        self.note_at(works, Instant::now())
+    }
+
+    fn note_at(&mut self, works: bool, now: Instant) -> bool {
+        if works {
+            return std::mem::take(self).is_told;
+        }
+        let since = *self.since.get_or_insert(now);
+        let is_new = !self.is_told && now.saturating_duration_since(since) >= GRACE;
+        self.is_told |= is_new;
+        is_new
+    }
 }
 
 impl<B: StoredItems> Keeper<B> {
+    /// The disk took something, or did not, for this reason.
+    fn wrote(&mut self, shared: &Shared<B>, outcome: Result<(), &str>) {
+        let told = self.writes.note(outcome.is_ok());
+        self.tell(shared, told, outcome.err());
+    }
+
+    /// The disk gave something, or did not, for this reason.
+    fn read(&mut self, shared: &Shared<B>, outcome: Result<(), &str>) {
+        let told = self.reads.note(outcome.is_ok());
+        self.tell(shared, told, outcome.err());
+    }
+
+    fn tell(&self, shared: &Shared<B>, is_told: bool, why: Option<&str>) {
+        let is_failing = self.writes.is_told || self.reads.is_told;
+        shared.is_disk_failing.store(is_failing, Ordering::Relaxed);
+        let directory = self.spill.directory.display();
+        match why {
+            Some(why) if is_told => tracing::warn!(%directory, "what waits cannot be kept on disk: {why}"),
+            None if is_told => tracing::info!(%directory, "what waits can be kept on disk again"),
+            _ => {}
+        }
+    }
+
     /// Keeps items until the delivery has ended.
     fn run(&mut self, shared: &Shared<B>, fault: &FaultPoint<'_>) {
         loop {
@@ -135,6 +194,12 @@ impl<B: StoredItems> Keeper<B> {
                 }
                 DiskStep::Sleep if is_injection_enabled() || self.spool.is_none() => {
                     shared.disk.wait_for(&mut queue, INTERVAL);
+                    continue;
+                }
+                DiskStep::Sleep if self.reads.since.is_some() => {
+                    shared.disk.wait_for(&mut queue, TIDYING);
+                    drop(queue);
+                    self.tidy(shared);
                     continue;
                 }
                 DiskStep::Sleep => {
@@ -175,10 +240,22 @@ impl<B: StoredItems> Keeper<B> {
                 self.spool = Some(spool);
                 signal
             }
-            Err(error) => return queue.disk_not_open(error.to_string()),
+            Err(error) => {
+                queue.disk_not_open(error.to_string());
+                drop(queue);
+                return self.wrote(shared, Err(&error.to_string()));
+            }
         };
         drop(queue);
+        self.wrote(shared, Ok(()));
         shared.follow(signal);
+    }
+
+    /// Removes what could not be removed.
+    fn tidy(&mut self, shared: &Shared<B>) {
+        let Some(spool) = &mut self.spool else { return };
+        let tidied = spool.tidy().map_err(|error| error.to_string());
+        self.read(shared, tidied.as_ref().map(|_| ()).map_err(String::as_str));
     }
 
     fn store(&mut self, shared: &Shared<B>) {
@@ -195,49 +272,60 @@ impl<B: StoredItems> Keeper<B> {
                 }
             }
         };
+        match &outcome {
+            WriteOutcome::Yes(_) => self.wrote(shared, Ok(())),
+            WriteOutcome::Full => {}
+            WriteOutcome::Failed(why) => self.wrote(shared, Err(why)),
+        }
         let signal = shared.queue.lock().stored(Instant::now(), &mut self.hand, outcome);
         shared.follow(signal);
     }
 
     fn load(&mut self, shared: &Shared<B>) {
         let Some(spool) = &mut self.spool else { return };
-        let unreadable = |items, bytes, why: String| shared.queue.lock().unreadable(items, bytes, why);
-        let failed = |error: io::Error| shared.queue.lock().disk_failed(Instant::now(), error.to_string());
-        let signal = match spool.oldest() {
+        let directory = self.spill.directory.display();
+        let unreadable = |items, bytes, why: String| {
+            mixer_base::warn_limited!(1, %directory, "entries that were kept on disk are lost: {why}");
+            shared.queue.lock().unreadable(items, bytes, why)
+        };
+        let outcome = match spool.oldest() {
             Ok(Some(record)) => {
                 let batch = B::decode(&record.payload).filter(|batch| batch.len() == record.items as usize);
                 match batch {
-                    Some(batch) => shared.queue.lock().loaded(batch),
+                    Some(batch) => Ok(shared.queue.lock().loaded(batch)),
                     None => {
-                        if let Err(error) = spool.remove_oldest() {
-                            failed(error);
-                        }
+                        // It is removed all the same.
+                        let _ = spool.remove_oldest();
                         let why = "a record is of another version";
-                        unreadable(record.items.into(), spool.bytes(), why.to_owned())
+                        Ok(unreadable(record.items.into(), spool.bytes(), why.to_owned()))
                     }
                 }
             }
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => match spool.skip_damaged() {
-                Ok(lost) => unreadable(lost, spool.bytes(), error.to_string()),
-                Err(error) => return failed(error),
-            },
-            Err(error) => return failed(error),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                spool.skip_damaged().map(|lost| unreadable(lost, spool.bytes(), error.to_string()))
+            }
+            Err(error) => Err(error),
             // INVARIANT: the spool has what the queue was told.
-            Ok(None) => unreadable(u64::MAX, spool.bytes(), "a record is missing".to_owned()),
+            Ok(None) => Ok(unreadable(u64::MAX, spool.bytes(), "a record is missing".to_owned())),
         };
-        shared.follow(signal);
+        match outcome {
+            Ok(signal) => {
+                self.read(shared, Ok(()));
+                shared.follow(signal);
+            }
+            Err(error) => {
+                shared.queue.lock().disk_failed(Instant::now(), error.to_string());
+                self.read(shared, Err(&error.to_string()));
+            }
+        }
     }
 
     fn remove(&mut self, shared: &Shared<B>) {
         let Some(spool) = &mut self.spool else { return };
-        let removed = spool.remove_oldest();
-        let mut queue = shared.queue.lock();
-        if let Err(error) = removed {
-            // It is removed all the same; after a restart it would be delivered again.
-            queue.disk_failed(Instant::now(), error.to_string());
-        }
-        let signal = queue.removed(spool.bytes());
-        drop(queue);
+        let trouble = spool.remove_oldest().err().map(|error| error.to_string());
+        let bytes = spool.bytes();
+        self.read(shared, trouble.as_deref().map_or(Ok(()), Err));
+        let signal = shared.queue.lock().removed(bytes, trouble);
         shared.follow(signal);
     }
 }

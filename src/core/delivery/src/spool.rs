@@ -5,47 +5,38 @@
 //! | file | content |
 //! | --- | --- |
 //! | `00000001.spool`, … | a segment: [`MAGIC`] with the version of the format, then records |
-//! | `cursor` | number of a segment, offset of the oldest record, checksum; replaced in one step |
+//! | `cursor` | number of a segment and offset of the oldest record in it: [the later one of two](cursor) |
 //! | `lock` | locked while the spool is open, since two processes would deliver everything twice |
 //!
 //! A record is its length, its number of items and a CRC-32 of both and of the payload, each four bytes in little-endian order,
 //! and the payload. A record is on disk when [`Spool::push`] returns: it is lost by neither a killed process nor a power failure.
-//! A record that was being written when the process ended fails its checksum and is cut off at the next start. A record counts as
-//! delivered when the cursor is past it; what was delivered since the cursor was written is delivered once more after a kill.
+//! A record that was being written when the process ended is the end of the newest segment, and is cut off at the next start. Every other record
+//! that fails its checksum is damaged: it is [skipped](Spool::skip_damaged) when it is the oldest, and its items are lost. A record counts as
+//! delivered when the cursor is past it; what was delivered since the cursor was written is delivered once more after a kill. Segments that are
+//! delivered are removed, for which a full disk needs no room. Files that are no segments are left alone.
+
+mod cursor;
+mod segment;
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use cursor::{Cursor, Position};
+pub(crate) use segment::Record;
+use segment::{HEADER, Head, LARGEST, MAGIC, Reader, checksum};
+
 /// The error for a directory that is locked.
 pub(crate) const IN_USE: &str = "it is in use by another process";
-/// The first bytes of a segment: name and version of the format.
-const MAGIC: &[u8; 8] = b"mxspool1";
-/// The first bytes of a segment of any version.
-const NAME: &[u8] = b"mxspool";
-/// Bytes of a record before its payload.
-const HEADER: usize = 12;
 /// Bytes at which a segment is complete. Space is freed segment by segment.
 const SEGMENT: u64 = 4 << 20;
-/// The largest record.
-const LARGEST: u64 = 64 << 20;
-
-/// A batch on disk.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
-    /// Number of items.
-    pub(crate) items: u32,
-    /// The items.
-    pub(crate) payload: Vec<u8>,
-}
-
 /// A segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Segment {
     number: u64,
-    /// Valid bytes.
+    /// Its length.
     bytes: u64,
 }
 
@@ -57,6 +48,9 @@ pub(crate) struct Spool {
     limit: u64,
     /// From the oldest to the newest.
     segments: VecDeque<Segment>,
+    /// Segments that are delivered and could not be removed.
+    delivered: Vec<Segment>,
+    cursor: Cursor,
     /// The newest segment, if it takes more records.
     writer: Option<File>,
     /// Where the oldest record begins in the oldest segment.
@@ -71,17 +65,22 @@ pub(crate) struct Spool {
 }
 
 impl Spool {
-    /// Opens a directory, which is created if there is none, and cuts off what was not written completely.
+    /// Opens a directory, which is created if there is none, and cuts off a record that was not written completely.
     ///
     /// Errors: the file system, or another process has it open.
     pub(crate) fn open(directory: &Path, limit: u64) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let lock = create(&directory.join("lock"))?;
-        lock.try_lock().map_err(|_| io::Error::new(io::ErrorKind::WouldBlock, IN_USE))?;
+        lock.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, IN_USE),
+            TryLockError::Error(error) => error,
+        })?;
         let mut spool = Self {
             directory: directory.to_owned(),
             limit,
             segments: VecDeque::new(),
+            delivered: Vec::new(),
+            cursor: Cursor::open(directory),
             writer: None,
             offset: MAGIC.len() as u64,
             items: 0,
@@ -100,7 +99,7 @@ impl Spool {
 
     /// Bytes on disk.
     pub(crate) fn bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.bytes).sum()
+        self.segments.iter().chain(&self.delivered).map(|segment| segment.bytes).sum()
     }
 
     /// Appends a record. Returns false, and changes nothing, if it does not fit.
@@ -143,56 +142,75 @@ impl Spool {
         if self.offset >= segment.bytes {
             return Ok(None);
         }
-        let mut file = File::open(self.path(segment.number))?;
-        file.seek(SeekFrom::Start(self.offset))?;
-        let rest = segment.bytes - self.offset;
-        let record = read_record(&mut file, rest)?;
+        let record = Reader::open(&self.path(segment.number), segment.bytes)?.record(self.offset)?;
         self.oldest = record.as_ref().map(|read| ((HEADER + read.payload.len()) as u64, read.items));
         record.map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "a record is damaged"))
     }
 
-    /// The oldest record, which was read, is settled.
+    /// The oldest record, which was read, is settled. Errors: it is removed all the same, but the disk does not take that: after a restart it may
+    /// be there again, or still takes room.
     pub(crate) fn remove_oldest(&mut self) -> io::Result<()> {
         let Some((bytes, items)) = self.oldest.take() else { return Ok(()) };
         self.offset += bytes;
         self.items = self.items.saturating_sub(u64::from(items));
-        self.leave_segments()?;
-        self.write_cursor()
+        self.leave()
     }
 
-    /// The oldest record cannot be read: gives up the rest of its segment. Returns the number of items that are lost.
+    /// The oldest record cannot be read: gives it up, and the rest of its segment if it does not tell where the next one begins. Returns the number
+    /// of items that are lost.
     pub(crate) fn skip_damaged(&mut self) -> io::Result<u64> {
         let before = self.items;
         self.oldest = None;
         if let Some(segment) = self.segments.front() {
-            self.offset = segment.bytes;
+            let hole = Reader::open(&self.path(segment.number), segment.bytes)?.hole(self.offset)?;
+            self.offset += hole.bytes;
         }
-        self.leave_segments()?;
+        // It is given up also if the disk does not take that.
+        let _ = self.leave();
         self.items = self.count()?;
-        self.write_cursor()?;
         Ok(before.saturating_sub(self.items))
     }
 
-    /// Removes segments that are delivered completely.
-    fn leave_segments(&mut self) -> io::Result<()> {
-        while let Some(segment) = self.segments.front()
-            && self.offset >= segment.bytes
-        {
-            let number = segment.number;
-            self.segments.pop_front();
+    /// Removes what is delivered and could not be removed.
+    pub(crate) fn tidy(&mut self) -> io::Result<()> {
+        self.leave()
+    }
+
+    /// Removes segments that are delivered completely, and writes the cursor.
+    fn leave(&mut self) -> io::Result<()> {
+        let removed = self.remove_delivered();
+        self.cursor.write(self.position()).and(removed)
+    }
+
+    fn remove_delivered(&mut self) -> io::Result<()> {
+        while let Some(segment) = self.segments.pop_front_if(|segment| self.offset >= segment.bytes) {
             self.offset = MAGIC.len() as u64;
             if self.segments.is_empty() {
                 self.writer = None;
             }
-            // The cursor first: a segment that is older than the cursor is removed at the next start.
-            self.write_cursor()?;
-            std::fs::remove_file(self.path(number))?;
+            self.delivered.push(segment);
         }
-        Ok(())
+        let mut removed = Ok(());
+        for segment in std::mem::take(&mut self.delivered) {
+            match std::fs::remove_file(self.path(segment.number)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    self.delivered.push(segment);
+                    removed = Err(error);
+                }
+                _ => {}
+            }
+        }
+        removed
+    }
+
+    /// Where the oldest record is.
+    fn position(&self) -> Position {
+        let number = self.segments.front().map_or(self.next_number, |segment| segment.number);
+        Position { number, offset: self.offset }
     }
 
     fn path(&self, number: u64) -> PathBuf {
-        self.directory.join(format!("{number:08}.spool"))
+        self.directory.join(file_name(number))
     }
 
     fn begin_segment(&mut self) -> io::Result<()> {
@@ -207,80 +225,63 @@ impl Spool {
         File::open(&self.directory)?.sync_all()?;
         self.segments.push_back(Segment { number, bytes: MAGIC.len() as u64 });
         self.writer = Some(file);
+        self.cursor.prepare();
         Ok(())
     }
 
-    fn write_cursor(&self) -> io::Result<()> {
-        let number = self.segments.front().map_or(self.next_number, |segment| segment.number);
-        let mut text = [number.to_le_bytes(), self.offset.to_le_bytes()].concat();
-        text.extend(crc32fast::hash(&text).to_le_bytes());
-        let (path, temporary) = (self.directory.join("cursor"), self.directory.join("cursor.tmp"));
-        let mut file = create(&temporary)?;
-        file.set_len(0)?;
-        file.write_all(&text)?;
-        file.sync_data()?;
-        std::fs::rename(temporary, path)
-    }
-
-    /// Number and offset; `None` without a valid cursor: then everything that is there is delivered.
-    fn read_cursor(&self) -> Option<(u64, u64)> {
-        let bytes: [u8; 20] = std::fs::read(self.directory.join("cursor")).ok()?.try_into().ok()?;
-        let (text, sum) = bytes.split_at(16);
-        if crc32fast::hash(text).to_le_bytes() != sum {
-            return None;
-        }
-        let (number, offset) = text.split_at(8);
-        Some((u64::from_le_bytes(number.try_into().ok()?), u64::from_le_bytes(offset.try_into().ok()?)))
-    }
-
-    /// Finds the segments, removes those that were delivered, and cuts off what was not written completely.
+    /// Finds the segments, removes those that were delivered, and cuts off a record that was not written completely.
     fn recover(&mut self) -> io::Result<()> {
-        let cursor = self.read_cursor();
-        let (first, offset) = cursor.unwrap_or((0, MAGIC.len() as u64));
+        let start = Position { number: 0, offset: MAGIC.len() as u64 };
+        let Position { number: first, offset } = self.cursor.read().unwrap_or(start);
         let mut numbers = Vec::new();
         for entry in std::fs::read_dir(&self.directory)? {
-            let name = entry?.file_name();
-            let number = name
-                .to_str()
-                .and_then(|name| name.strip_suffix(".spool"))
-                .and_then(|n| n.parse::<u64>().ok());
-            numbers.extend(number);
+            numbers.extend(entry?.file_name().to_str().and_then(number_of));
         }
         numbers.sort_unstable();
-        self.next_number = numbers.last().map_or(first.max(1), |last: &u64| last + 1);
+        self.next_number = numbers.last().map_or(first.max(1), |last: &u64| last.saturating_add(1));
+        let newest = numbers.last().copied();
         for number in numbers {
             let path = self.path(number);
-            if number < first {
-                std::fs::remove_file(&path)?;
-                continue;
-            }
-            let valid = valid_bytes(&path)?;
-            if valid == 0 {
-                std::fs::remove_file(&path)?;
-                continue;
-            }
-            OpenOptions::new().write(true).open(&path)?.set_len(valid)?;
-            self.segments.push_back(Segment { number, bytes: valid });
+            let bytes = match segment::head(&path)? {
+                Head::Foreign => {
+                    tracing::warn!(path = %path.display(), "a file is no segment of a spill, or damaged: it is left alone");
+                    continue;
+                }
+                Head::Unwritten => {
+                    std::fs::remove_file(&path)?;
+                    continue;
+                }
+                Head::Segment(_) if number < first => {
+                    std::fs::remove_file(&path)?;
+                    continue;
+                }
+                Head::Segment(bytes) if Some(number) == newest => {
+                    let whole = Reader::open(&path, bytes)?.whole()?;
+                    OpenOptions::new().write(true).open(&path)?.set_len(whole)?;
+                    whole
+                }
+                Head::Segment(bytes) => bytes,
+            };
+            self.segments.push_back(Segment { number, bytes });
         }
         if self.segments.front().is_some_and(|segment| segment.number == first) {
             self.offset = offset.max(MAGIC.len() as u64);
         }
-        self.leave_segments()?;
+        self.remove_delivered()?;
         self.items = self.count()?;
         Ok(())
     }
 
-    /// Items from the cursor on.
+    /// Items from the cursor on, those that are damaged included.
     fn count(&self) -> io::Result<u64> {
         let mut items = 0;
         let mut offset = self.offset;
         for segment in &self.segments {
-            let mut file = File::open(self.path(segment.number))?;
+            let mut reader = Reader::open(&self.path(segment.number), segment.bytes)?;
             while offset < segment.bytes {
-                file.seek(SeekFrom::Start(offset))?;
-                let Some(record) = read_record(&mut file, segment.bytes - offset)? else { break };
-                items += u64::from(record.items);
-                offset += (HEADER + record.payload.len()) as u64;
+                let part = reader.part(offset)?;
+                items += part.items;
+                offset += part.bytes;
             }
             offset = MAGIC.len() as u64;
         }
@@ -288,57 +289,18 @@ impl Spool {
     }
 }
 
+/// The number in the name of a segment; `None` if it is another name.
+fn number_of(name: &str) -> Option<u64> {
+    let number = name.strip_suffix(".spool")?.parse().ok()?;
+    (name == file_name(number)).then_some(number)
+}
+
+fn file_name(number: u64) -> String {
+    format!("{number:08}.spool")
+}
+
 fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
-}
-
-fn checksum(length: u32, items: u32, payload: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&length.to_le_bytes());
-    hasher.update(&items.to_le_bytes());
-    hasher.update(payload);
-    hasher.finalize()
-}
-
-/// The record at the position of the file, which has `rest` more bytes; `None` if it is incomplete or damaged.
-fn read_record(file: &mut File, rest: u64) -> io::Result<Option<Record>> {
-    let mut header = [0; HEADER];
-    if rest < HEADER as u64 {
-        return Ok(None);
-    }
-    file.read_exact(&mut header)?;
-    let [a, b, c, d, e, f, g, h, i, j, k, l] = header;
-    let (length, items) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-    let sum = u32::from_le_bytes([i, j, k, l]);
-    if u64::from(length) > LARGEST || HEADER as u64 + u64::from(length) > rest {
-        return Ok(None);
-    }
-    let mut payload = vec![0; length as usize];
-    file.read_exact(&mut payload)?;
-    Ok((checksum(length, items, &payload) == sum).then_some(Record { items, payload }))
-}
-
-/// Bytes up to the first record that is incomplete or damaged; 0 if it is no segment. Errors: it is one of another version.
-fn valid_bytes(path: &Path) -> io::Result<u64> {
-    let mut file = File::open(path)?;
-    let size = file.metadata()?.len();
-    let mut magic = [0; MAGIC.len()];
-    if size < MAGIC.len() as u64 {
-        return Ok(0);
-    }
-    file.read_exact(&mut magic)?;
-    if magic != *MAGIC {
-        let text = "it was written by another version";
-        let foreign = || Err(io::Error::new(io::ErrorKind::InvalidData, text));
-        return if magic.starts_with(NAME) { foreign() } else { Ok(0) };
-    }
-    let mut valid = MAGIC.len() as u64;
-    while valid < size
-        && let Some(record) = read_record(&mut file, size - valid)?
-    {
-        valid += (HEADER + record.payload.len()) as u64;
-    }
-    Ok(valid)
 }
 
 #[cfg(test)]

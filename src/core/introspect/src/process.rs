@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::{Console, format, parameter};
 use mixer_base::build_info::BuildInfo;
-use mixer_base::secrets::{mask_arguments, mask_value};
+use mixer_base::secrets::{mask_arguments, mask_variable};
 
 /// compat(1.3): members and their order.
 #[derive(Debug, Serialize)]
@@ -138,7 +138,7 @@ pub(super) fn environment(server: &Console, parameters: &[(String, String)]) -> 
     variables
         .into_iter()
         .map(|(name, value)| {
-            let value = if reveal { value } else { mask_value(&name, &value).into_owned() };
+            let value = if reveal { value } else { mask_variable(&name, &value).into_owned() };
             Variable { value, name }
         })
         .collect()

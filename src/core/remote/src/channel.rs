@@ -26,7 +26,7 @@ use tonic::{Code, Status};
 use crate::RemoteError;
 use crate::connector::Connector;
 use crate::grpc::of_http;
-use link::Links;
+use link::{Links, SetupFuture};
 use mixer_net::tls::ClientTlsOptions;
 
 /// The bytes before a message: whether it is compressed, and its length.
@@ -121,6 +121,28 @@ impl GrpcChannel {
         &self.address
     }
 
+    /// Begins every connection of calls with `setup`: calls use it once that has succeeded, and fail with its error otherwise.
+    #[must_use]
+    pub fn with_setup<F>(self, setup: impl Fn(GrpcConnection) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let (place, max_answer) = (Arc::clone(&self.place), self.max_answer);
+        let setup = move |sender| {
+            let connection = GrpcConnection { sender, place: Arc::clone(&place), max_answer };
+            Box::pin(setup(connection)) as SetupFuture
+        };
+        Self { links: Arc::new(Links::with_setup(Arc::new(setup))), ..self }
+    }
+
+    /// A connection of its own, which calls of the channel do not use. It ends with its last clone.
+    ///
+    /// Errors: UNAVAILABLE without a connection.
+    pub async fn connect(&self) -> Result<GrpcConnection, Status> {
+        let sender = link::open(&self.place).await.map_err(Status::unavailable)?;
+        Ok(GrpcConnection { sender, place: Arc::clone(&self.place), max_answer: self.max_answer })
+    }
+
     /// Makes a connection for nothing else, and ends it. Errors: why there is none.
     pub async fn reach(&self) -> Result<(), String> {
         self.place.connect().await.map(drop)
@@ -137,15 +159,8 @@ impl GrpcChannel {
         header: Option<(HeaderName, HeaderValue)>,
         deadline: Option<Duration>,
     ) -> Result<Bytes, Status> {
-        let message = grpc_message(message)?;
-        let call = Call { path, header, deadline, message };
-        let answer = self.exchange(&call);
-        match deadline {
-            None => answer.await,
-            Some(deadline) => tokio::time::timeout(deadline, answer)
-                .await
-                .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("no answer within {deadline:?}")))),
-        }
+        let call = Call { path, header, deadline, message: grpc_message(message)? };
+        within(deadline, self.exchange(&call)).await
     }
 
     /// Sends a request and reads its answer; once more if the server says that it has not begun it.
@@ -163,6 +178,47 @@ impl GrpcChannel {
                 answered => answered,
             };
         answered.map_err(|error| status_of(&error))?
+    }
+}
+
+/// One connection to a server. A clone is the same connection.
+#[derive(Debug, Clone)]
+pub struct GrpcConnection {
+    sender: SendRequest<Bytes>,
+    place: Arc<Connector>,
+    max_answer: usize,
+}
+
+impl GrpcConnection {
+    /// As [`GrpcChannel::call`], on this connection and no other.
+    pub async fn call(
+        &self,
+        path: PathAndQuery,
+        message: &[u8],
+        header: Option<(HeaderName, HeaderValue)>,
+        deadline: Option<Duration>,
+    ) -> Result<Bytes, Status> {
+        let call = Call { path, header, deadline, message: grpc_message(message)? };
+        let request = call.request(&self.place)?;
+        let answer = grpc_exchange(self.sender.clone(), request, call.message, self.max_answer);
+        within(deadline, async { answer.await.map_err(|error| status_of(&error))? }).await
+    }
+
+    /// Whether it takes further calls.
+    pub fn is_open(&self) -> bool {
+        link::has_not_ended(&mut self.sender.clone())
+    }
+}
+
+async fn within(
+    deadline: Option<Duration>,
+    answer: impl Future<Output = Result<Bytes, Status>>,
+) -> Result<Bytes, Status> {
+    match deadline {
+        None => answer.await,
+        Some(deadline) => tokio::time::timeout(deadline, answer)
+            .await
+            .unwrap_or_else(|_| Err(Status::deadline_exceeded(format!("no answer within {deadline:?}")))),
     }
 }
 

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use mixer_base::file_stamp::FileStamp;
 use mixer_base::looks::Looks;
 use mixer_base::regular_file;
-use mixer_base::secrets::MASKED;
+use mixer_base::secrets::{MASKED, declare_variable};
 
 use crate::attempts::Attempts;
 
@@ -115,7 +115,9 @@ impl Credential {
 
     /// A credential in an environment variable. Errors: it is not set, is empty, or is not UTF-8.
     pub fn from_environment(name: impl Into<String>) -> Result<Self, CredentialError> {
-        Self::of(Source::Environment(name.into()))
+        let name = name.into();
+        declare_variable(&name);
+        Self::of(Source::Environment(name))
     }
 
     /// A credential that a configuration holds itself.

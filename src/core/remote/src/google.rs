@@ -22,13 +22,12 @@ use crate::RemoteError;
 use crate::answer::{Answer, foreign};
 use crate::credential::{self, Secret};
 use crate::http::{HttpOptions, HttpTarget};
+use crate::oauth::{UNBOUNDED, lifetime};
 use crate::renewal::{Lasting, Renewal};
 use key::Key;
 
 /// Tokens are replaced so long before they end.
 const MARGIN: Duration = Duration::from_secs(300);
-/// For how long a token is used whose end is not said.
-const UNBOUNDED: Duration = Duration::from_secs(600);
 /// How often the key file is looked at.
 const LOOKS: Duration = Duration::from_secs(5);
 /// The limit of a request for a token.
@@ -234,9 +233,7 @@ fn token(body: &str) -> Result<Lasting<HeaderValue>, String> {
     let mut authorization = HeaderValue::try_from(format!("Bearer {}", secret.expose()))
         .map_err(|_| "no access token: it has a character that no header can have".to_owned())?;
     authorization.set_sensitive(true);
-    let left = document.get("expires_in").and_then(Value::as_u64).map_or(UNBOUNDED, Duration::from_secs);
-    // Longer than any token is valid.
-    let left = left.min(Duration::from_secs(24 * 3600));
+    let left = lifetime(document.get("expires_in")).unwrap_or(UNBOUNDED);
     Ok(Lasting::of(authorization, left, MARGIN))
 }
 

@@ -44,8 +44,8 @@ mod tls;
 pub use answer::{Answer, foreign};
 pub use aws::{AwsAnswer, AwsOptions, AwsTarget, aws_endpoint, aws_region};
 pub use channel::{
-    ChannelOptions, GrpcChannel, grpc_error_text, grpc_exchange, grpc_exchange_with, grpc_message,
-    http2_client, was_not_begun,
+    ChannelOptions, GrpcChannel, GrpcConnection, grpc_error_text, grpc_exchange, grpc_exchange_with,
+    grpc_message, http2_client, was_not_begun,
 };
 pub use connector::{Connector, Stream, check_address};
 pub use credential::{Credential, CredentialError, Secret, is_there};
@@ -55,7 +55,7 @@ pub use grpc::{GrpcDetail, GrpcFailure, GrpcTarget};
 pub use http::{Authentication, Cut, HttpOptions, HttpTarget, ProxySetting, Reply, gzip};
 pub use mixer_net::tls::{ClientTlsOptions, ServerIdentity, TlsError};
 pub use oauth::{OAuthOptions, OAuthTokens};
-pub use stream::{Handshake, HandshakeStep, StreamOptions, StreamTarget};
+pub use stream::{Handshake, HandshakeStep, StreamOptions, StreamTarget, Unanswered};
 pub use tonic::Code as GrpcCode;
 
 /// Why a target cannot be used.

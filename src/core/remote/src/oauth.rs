@@ -1,18 +1,21 @@
 //! Access tokens of OAuth 2, by the grant of client credentials.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, header};
+use base64::Engine as _;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::Value;
 
 use crate::answer::{Answer, foreign};
-use crate::http::{Authentication, HttpOptions, HttpTarget};
+use crate::http::{HttpOptions, HttpTarget, Reply};
 use crate::renewal::{Lasting, Renewal};
 use crate::{Credential, RemoteError, Secret};
 
 /// The limit of a request for a token.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// For how long a token is used whose end cannot be read.
+pub(crate) const UNBOUNDED: Duration = Duration::from_secs(600);
 /// How long before its end a token is replaced.
 const MARGIN: Duration = Duration::from_secs(10);
 
@@ -34,7 +37,12 @@ pub struct OAuthOptions {
 /// the others use the last one.
 pub struct OAuthTokens {
     target: HttpTarget,
-    body: Bytes,
+    /// The request, without the client and its secret.
+    form: String,
+    client_id: String,
+    client_secret: Credential,
+    /// Whether the endpoint takes the client and its secret in the form, and not as header.
+    takes_form: AtomicBool,
     tokens: Renewal<Secret>,
 }
 
@@ -53,12 +61,16 @@ impl OAuthTokens {
             form.append_pair("scope", &options.scopes.join(" "));
         }
         form.extend_pairs(&options.parameters);
-        let body = Bytes::from(form.finish());
         let mut http = HttpOptions::new(options.token_url);
         (http.timeout, http.connect_timeout) = (TIMEOUT, TIMEOUT);
-        http.authentication =
-            Authentication::Basic { user: options.client_id, password: options.client_secret };
-        Ok(Self { target: HttpTarget::new(http)?, body, tokens: Renewal::default() })
+        Ok(Self {
+            target: HttpTarget::new(http)?,
+            form: form.finish(),
+            client_id: options.client_id,
+            client_secret: options.client_secret,
+            takes_form: AtomicBool::new(false),
+            tokens: Renewal::default(),
+        })
     }
 
     /// A token that is valid now. Errors: there is none, for operators and without credentials.
@@ -72,10 +84,44 @@ impl OAuthTokens {
         self.tokens.refused(token)
     }
 
-    async fn fetch(&self) -> Result<Lasting<Secret>, String> {
+    /// The answer to a request for a token. Endpoints take the client and its secret as header, as RFC 6749 has it, or in the form alone: one that
+    /// refuses the first way is asked the other way, and that is the first one from then on if it works.
+    async fn asked(&self) -> Result<Reply, String> {
+        let secret = self.client_secret.secret().await;
+        let takes_form = self.takes_form.load(Ordering::Relaxed);
+        let first = self.ask(&secret, takes_form).await?;
+        if !matches!(first.status, Some(StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)) {
+            return Ok(first);
+        }
+        let second = self.ask(&secret, !takes_form).await?;
+        if second.answer != Answer::Delivered {
+            return Ok(first);
+        }
+        self.takes_form.store(!takes_form, Ordering::Relaxed);
+        Ok(second)
+    }
+
+    async fn ask(&self, secret: &Secret, in_form: bool) -> Result<Reply, String> {
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
-        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
-        let reply = self.target.post(&headers, self.body.clone()).await;
+        let mut headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
+        let mut form = self.form.clone();
+        if in_form {
+            let mut form = form_urlencoded::Serializer::for_suffix(&mut form, 0);
+            form.append_pair("client_id", &self.client_id).append_pair("client_secret", secret.expose());
+        } else {
+            // RFC 6749, section 2.3.1: both are encoded as in a form.
+            let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+            let pair = format!("{}:{}", encoded(&self.client_id), encoded(secret.expose()));
+            let basic = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(pair));
+            let mut basic = HeaderValue::try_from(basic).map_err(|error| error.to_string())?;
+            basic.set_sensitive(true);
+            headers.insert(header::AUTHORIZATION, basic);
+        }
+        Ok(self.target.post(&headers, form.into()).await)
+    }
+
+    async fn fetch(&self) -> Result<Lasting<Secret>, String> {
+        let reply = self.asked().await?;
         let text = String::from_utf8_lossy(&reply.body);
         let document = serde_json::from_str::<Value>(&text).ok();
         let field = |name: &str| document.as_ref().and_then(|document| document.get(name));
@@ -86,15 +132,25 @@ impl OAuthTokens {
         }
         let token = field("access_token").and_then(Value::as_str).filter(|token| !token.is_empty());
         let token = token.ok_or_else(|| "no access token: the answer has none".to_owned())?;
-        // Longer than any token is valid.
-        let left = field("expires_in").and_then(Value::as_u64);
-        Ok(match left {
+        Ok(match lifetime(field("expires_in")) {
             None => Lasting::endless(Secret::new(token)),
-            Some(seconds) => {
-                Lasting::of(Secret::new(token), Duration::from_secs(seconds.min(24 * 3600)), MARGIN)
-            }
+            Some(left) => Lasting::of(Secret::new(token), left, MARGIN),
         })
     }
+}
+
+/// For how long a token is valid; `None`: until it is refused. Services say it as a number or as a text. What is neither is no statement that a
+/// token has no end.
+pub(crate) fn lifetime(expires_in: Option<&Value>) -> Option<Duration> {
+    let seconds = match expires_in? {
+        Value::Null => return None,
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse::<f64>().ok(),
+        _ => None,
+    };
+    let seconds = seconds.filter(|seconds| !seconds.is_nan()).unwrap_or(UNBOUNDED.as_secs_f64());
+    // Longer than any token is valid.
+    Some(Duration::from_secs_f64(seconds.clamp(0.0, 24.0 * 3600.0)))
 }
 
 #[cfg(test)]
@@ -107,14 +163,79 @@ mod tests {
     }
 
     fn tokens(port: u16) -> OAuthTokens {
+        tokens_of(port, "c", "s")
+    }
+
+    fn tokens_of(port: u16, client: &str, secret: &str) -> OAuthTokens {
         OAuthTokens::new(OAuthOptions {
             token_url: format!("http://127.0.0.1:{port}/"),
-            client_id: "c".to_owned(),
-            client_secret: Credential::from_configuration("s"),
+            client_id: client.to_owned(),
+            client_secret: Credential::from_configuration(secret),
             scopes: Vec::new(),
             parameters: Vec::new(),
         })
         .unwrap()
+    }
+
+    /// The client and the secret in the header of a request, and its form.
+    fn sent(request: &str) -> (Option<String>, &str) {
+        let (head, form) = request.split_once("\r\n\r\n").unwrap();
+        let basic = head.lines().find_map(|line| line.strip_prefix("authorization: Basic "));
+        let decoded = basic.map(|basic| base64::engine::general_purpose::STANDARD.decode(basic).unwrap());
+        (decoded.map(|pair| String::from_utf8(pair).unwrap()), form)
+    }
+
+    #[tokio::test]
+    async fn the_client_and_its_secret_are_encoded() {
+        let mut server = TestServer::start(&[&json(r#"{"access_token": "one"}"#)], None).await;
+        tokens_of(server.port, "my id:1", "p+w/%:= d").token().await.unwrap();
+        let request = server.received.recv().await.unwrap();
+        let pair = "my+id%3A1:p%2Bw%2F%25%3A%3D+d".to_owned();
+        assert_eq!(sent(&request), (Some(pair), "grant_type=client_credentials"));
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_refuses_the_header_gets_the_form() {
+        let refused =
+            "HTTP/1.1 401 Unauthorized\r\ncontent-length: 27\r\n\r\n{\"error\": \"invalid_client\"}";
+        let [one, two] = ["one", "two"].map(|token| json(&format!(r#"{{"access_token": "{token}"}}"#)));
+        let mut server = TestServer::start(&[refused, &one, &two, refused, refused], None).await;
+        let tokens = tokens_of(server.port, "c:1", "s%");
+        let token = tokens.token().await.unwrap();
+        assert_eq!(token.expose(), "one");
+        let form = "grant_type=client_credentials&client_id=c%3A1&client_secret=s%25";
+        let header = "c%3A1:s%25".to_owned();
+        let request = server.received.recv().await.unwrap();
+        assert_eq!(sent(&request), (Some(header.clone()), "grant_type=client_credentials"));
+        assert_eq!(sent(&server.received.recv().await.unwrap()), (None, form));
+        // The next one is asked for as it worked.
+        assert!(tokens.refused(&token));
+        assert_eq!(tokens.token().await.unwrap().expose(), "two");
+        assert_eq!(sent(&server.received.recv().await.unwrap()), (None, form));
+        // The reason is that of the way that worked before.
+        let other = tokens_of(server.port, "c:1", "wrong");
+        let why = other.token().await.unwrap_err();
+        assert_eq!(why, "no access token: HTTP status 401 Unauthorized (invalid_client)");
+    }
+
+    #[test]
+    fn lifetimes_are_numbers_or_texts() {
+        for (text, expected) in [
+            ("2", Some(2.0)),
+            ("\"2\"", Some(2.0)),
+            ("2.5", Some(2.5)),
+            ("\" 3600 \"", Some(3600.0)),
+            ("-5", Some(0.0)),
+            ("1e30", Some(86_400.0)),
+            ("\"soon\"", Some(600.0)),
+            ("\"NaN\"", Some(600.0)),
+            ("{}", Some(600.0)),
+            ("null", None),
+        ] {
+            let value = serde_json::from_str(text).unwrap();
+            assert_eq!(lifetime(Some(&value)).map(|left| left.as_secs_f64()), expected, "{text}");
+        }
+        assert_eq!(lifetime(None), None);
     }
 
     #[tokio::test]

@@ -61,6 +61,15 @@ pub enum HandshakeStep {
     Done,
 }
 
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unanswered {
+    /// The reason, for operators.
+    pub why: String,
+    /// What had come of the answer by then.
+    pub received: Vec<u8>,
+}
+
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
@@ -107,30 +116,49 @@ impl StreamTarget {
     /// Writes all bytes. A backend that ended the connection before is noticed first; one that ends it meanwhile may have taken a
     /// part, which is sent again with the rest.
     pub async fn send(&mut self, bytes: &[u8]) -> Answer {
-        match self.write(bytes).await {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                Answer::Delivered
-            }
+        match self.send_all(bytes).await {
+            Ok(()) => Answer::Delivered,
             Err(why) => Answer::retry(why),
         }
     }
 
+    async fn send_all(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let mut connection = self.open().await?;
+        write(&mut *connection, bytes, self.options.timeout).await?;
+        self.connection = Some(connection);
+        Ok(())
+    }
+
     /// Writes all bytes and reads at most `most` bytes of an answer, until `is_complete` says so.
     ///
-    /// Errors: why there is none; the request may have been taken all the same.
+    /// Errors: why there is none, and what there is of it; the request may have been taken all the same.
     pub async fn exchange(
         &mut self,
         bytes: &[u8],
         most: usize,
         is_complete: impl Fn(&[u8]) -> bool,
-    ) -> Result<Vec<u8>, String> {
-        let mut connection = self.write(bytes).await?;
+    ) -> Result<Vec<u8>, Unanswered> {
         let mut answer = Vec::new();
+        match self.exchange_into(bytes, most, is_complete, &mut answer).await {
+            Ok(()) => Ok(answer),
+            Err(why) => Err(Unanswered { why, received: answer }),
+        }
+    }
+
+    async fn exchange_into(
+        &mut self,
+        bytes: &[u8],
+        most: usize,
+        is_complete: impl Fn(&[u8]) -> bool,
+        answer: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let mut connection = self.open().await?;
+        // A backend that takes no more may have answered a part.
+        let written = write(&mut *connection, bytes, self.options.timeout).await;
         let reading = async {
-            while !is_complete(&answer) {
+            while !is_complete(answer) {
                 let room = (most - answer.len()) as u64;
-                let read = (&mut connection).take(room).read_buf(&mut answer).await.map_err(text)?;
+                let read = (&mut connection).take(room).read_buf(answer).await.map_err(text)?;
                 if read == 0 {
                     return Err(match room {
                         0 => format!("the answer has more than {most} bytes"),
@@ -140,9 +168,10 @@ impl StreamTarget {
             }
             Ok(())
         };
-        limited(self.options.timeout, reading, "no answer").await?;
+        let read = limited(self.options.timeout, reading, "no answer").await;
+        written.and(read)?;
         self.connection = Some(connection);
-        Ok(answer)
+        Ok(())
     }
 
     /// Ends the connection, whose state is not known any more.
@@ -151,23 +180,13 @@ impl StreamTarget {
     }
 
     /// The connection, to be kept if all goes well.
-    async fn write(&mut self, bytes: &[u8]) -> Result<Box<dyn Connection>, String> {
-        let mut kept = self.connection.take();
-        if let Some(connection) = &mut kept
-            && !is_open(&mut **connection).await
+    async fn open(&mut self) -> Result<Box<dyn Connection>, String> {
+        if let Some(mut kept) = self.connection.take()
+            && is_open(&mut *kept).await
         {
-            kept = None;
+            return Ok(kept);
         }
-        let mut connection = match kept {
-            Some(connection) => connection,
-            None => self.connect().await?,
-        };
-        let writing = async {
-            connection.write_all(bytes).await.map_err(text)?;
-            connection.flush().await.map_err(text)
-        };
-        limited(self.options.timeout, writing, "not written").await?;
-        Ok(connection)
+        self.connect().await
     }
 
     async fn connect(&mut self) -> Result<Box<dyn Connection>, String> {
@@ -191,6 +210,14 @@ impl StreamTarget {
         }
         Ok(connection)
     }
+}
+
+async fn write(connection: &mut dyn Connection, bytes: &[u8], limit: Duration) -> Result<(), String> {
+    let writing = async {
+        connection.write_all(bytes).await.map_err(text)?;
+        connection.flush().await.map_err(text)
+    };
+    limited(limit, writing, "not written").await
 }
 
 async fn greet(handshake: &mut dyn Handshake, connection: &mut dyn Connection) -> Result<(), String> {

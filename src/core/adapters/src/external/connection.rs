@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
+use tonic::Status;
 
 use crate::files::PENDING_READS;
 use mixer_attribute::SignedDuration;
@@ -15,8 +16,8 @@ use mixer_engine::snapshot::decode::{
     AuthHeader, Authentication, Connection as Settings, Mutual, OAuth, Tls,
 };
 use mixer_remote::{
-    ChannelOptions, ClientTlsOptions, Credential, GrpcChannel, GrpcCode, OAuthOptions, OAuthTokens, Secret,
-    ServerIdentity, check_address, grpc_error_text,
+    ChannelOptions, ClientTlsOptions, Credential, GrpcChannel, GrpcCode, GrpcConnection, OAuthOptions,
+    OAuthTokens, Secret, ServerIdentity, check_address, grpc_error_text,
 };
 
 /// The roots that Istio Mixer trusts beside those of `caCertificates`.
@@ -35,8 +36,19 @@ const NO_TOKEN: &str = "failed build tls dial option: cannot get grpc per rpc cr
 #[derive(Debug)]
 pub(super) struct Connection {
     channel: GrpcChannel,
-    credentials: Option<Credentials>,
+    access: Access,
 }
+
+/// One connection of them.
+#[derive(Debug, Clone)]
+pub(super) struct Single {
+    connection: GrpcConnection,
+    access: Access,
+}
+
+/// How calls are authenticated.
+#[derive(Debug, Clone)]
+struct Access(Option<Arc<Credentials>>);
 
 /// The credential of each call.
 #[derive(Debug)]
@@ -146,7 +158,7 @@ impl Connection {
 
     /// Why its token may be an old one.
     pub(super) fn trouble(&self) -> Option<String> {
-        match &self.credentials.as_ref()?.token {
+        match &self.access.0.as_ref()?.token {
             Token::File(token) => token.trouble(),
             Token::OAuth(_) => None,
         }
@@ -171,7 +183,7 @@ impl Connection {
             options.max_answer = MAX_ANSWER;
         }
         let channel = GrpcChannel::new(&options).map_err(|error| error.to_string())?;
-        Ok(Self { channel, credentials })
+        Ok(Self { channel, access: Access(credentials.map(Arc::new)) })
     }
 
     pub(super) fn address(&self) -> &str {
@@ -185,13 +197,57 @@ impl Connection {
         request: &[u8],
         timeout: Option<Duration>,
     ) -> Result<Bytes, String> {
-        let Some(credentials) = &self.credentials else {
-            let answer = self.channel.call(path, request, None, timeout).await;
-            return answer.map_err(|status| shortened(grpc_error_text(&status)));
+        self.access.call(|header| self.channel.call(path, request, header, timeout)).await
+    }
+
+    /// A connection that no other call uses. Errors: as of a call.
+    pub(super) async fn connect(&self) -> Result<Single, String> {
+        let connection = self.channel.connect().await.map_err(|status| grpc_error_text(&status))?;
+        Ok(Single { connection, access: self.access.clone() })
+    }
+
+    /// Begins every connection of calls with `setup`, and fails them with its error.
+    pub(super) fn with_setup<F>(self, setup: impl Fn(Single) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        let access = self.access.clone();
+        let setup = move |connection| setup(Single { connection, access: access.clone() });
+        Self { channel: self.channel.with_setup(setup), ..self }
+    }
+}
+
+impl Single {
+    /// Calls a method. Errors: the status of the server as Go prints it.
+    pub(super) async fn call(
+        &self,
+        path: PathAndQuery,
+        request: &[u8],
+        timeout: Duration,
+    ) -> Result<Bytes, String> {
+        self.access.call(|header| self.connection.call(path, request, header, Some(timeout))).await
+    }
+
+    /// Whether it takes further calls.
+    pub(super) fn is_open(&self) -> bool {
+        self.connection.is_open()
+    }
+}
+
+impl Access {
+    /// Sends a call, which gets the header with the token. Errors: the status of the server as Go prints it.
+    async fn call<F>(
+        &self,
+        send: impl FnOnce(Option<(HeaderName, HeaderValue)>) -> F,
+    ) -> Result<Bytes, String>
+    where
+        F: Future<Output = Result<Bytes, Status>>,
+    {
+        let Some(credentials) = &self.0 else {
+            return send(None).await.map_err(|status| shortened(grpc_error_text(&status)));
         };
         let token = credentials.token().await?;
-        let answer = self.channel.call(path, request, Some(credentials.header(&token)?), timeout).await;
-        answer.map_err(|status| {
+        send(Some(credentials.header(&token)?)).await.map_err(|status| {
             if status.code() == GrpcCode::Unauthenticated {
                 credentials.refused(&token);
             }

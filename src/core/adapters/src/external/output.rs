@@ -60,10 +60,7 @@ impl OutputReader {
             if field.value_type == ValueType::StringMap {
                 let entry = entry_of(raw)?;
                 match earlier.and_then(|at| found.get_mut(at)) {
-                    Some((_, GeneratedValue::StringMap(entries))) => {
-                        entries.retain(|(key, _)| *key != entry.0);
-                        entries.push(entry);
-                    }
+                    Some((_, GeneratedValue::StringMap(entries))) => entries.push(entry),
                     _ => found.push((field.position, GeneratedValue::StringMap(vec![entry]))),
                 }
                 continue;
@@ -75,6 +72,11 @@ impl OutputReader {
                 None => found.push((field.position, value)),
             }
         }
+        for (_, value) in &mut found {
+            if let GeneratedValue::StringMap(entries) = value {
+                keep_last(entries);
+            }
+        }
         for field in &self.fields {
             if let Some(default) = &field.default
                 && !found.iter().any(|(position, _)| *position == field.position)
@@ -84,6 +86,19 @@ impl OutputReader {
         }
         Ok(found)
     }
+}
+
+/// Of the entries of a key the last one counts.
+fn keep_last(entries: &mut Vec<(String, String)>) {
+    // Stable: the later one of two equal keys comes second.
+    entries.sort_by(|one, other| one.0.cmp(&other.0));
+    entries.dedup_by(|later, kept| {
+        let is_same = later.0 == kept.0;
+        if is_same {
+            std::mem::swap(&mut later.1, &mut kept.1);
+        }
+        is_same
+    });
 }
 
 /// The value of a number or a Boolean that proto3 does not send.

@@ -1,13 +1,19 @@
-//! The session of an adapter that takes its parameters once: the service `InfrastructureBackend`.
+//! The sessions of an adapter that does not take its parameters with every call: the service `InfrastructureBackend`.
+//!
+//! A session belongs to the connection on which it was opened. The process at the other end of a new connection may be another one, such as
+//! the next one after a restart or another replica: every connection begins with a session, and calls use it after that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
+use futures_util::future::join_all;
 use http::uri::PathAndQuery;
+use parking_lot::Mutex;
 use prost::Message;
 
-use super::connection::{Connection, is_unimplemented};
-use mixer_engine::adapter::{BoundInstance, BuildError};
+use super::connection::{Single, is_unimplemented};
+use mixer_engine::adapter::{BoundInstance, BuildError, join_errors};
 use mixer_engine::snapshot::ExternalHandler;
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
 
@@ -15,10 +21,41 @@ const VALIDATE: &str = "/istio.mixer.adapter.model.v1beta1.InfrastructureBackend
 const CREATE: &str = "/istio.mixer.adapter.model.v1beta1.InfrastructureBackend/CreateSession";
 const CLOSE: &str = "/istio.mixer.adapter.model.v1beta1.InfrastructureBackend/CloseSession";
 
+/// The sessions of a handler.
+pub(super) struct Sessions {
+    /// What each of them is opened with.
+    settings: Validated,
+    /// The limit of a call.
+    timeout: Duration,
+    open: Mutex<Vec<Session>>,
+    /// Why the last one was not opened.
+    trouble: ArcSwapOption<String>,
+}
+
 /// An open session.
-#[derive(Debug)]
-pub(super) struct Session {
-    pub(super) id: String,
+struct Session {
+    connection: Single,
+    id: String,
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unopened {
+    /// The parameters are not valid, or the adapter does not say whether they are.
+    #[error("no session: {0}")]
+    Invalid(String),
+    /// It opens none.
+    #[error("no session: {0}")]
+    Refused(String),
+}
+
+impl From<Unopened> for BuildError {
+    fn from(why: Unopened) -> Self {
+        match why {
+            Unopened::Invalid(text) => BuildError::Invalid(vec![text]),
+            Unopened::Refused(_) => BuildError::Refused(why.to_string()),
+        }
+    }
 }
 
 /// What an adapter says about its parameters and the types of its instances.
@@ -33,24 +70,25 @@ pub(super) enum Validation {
 }
 
 /// Parameters, and the types of instances.
-type Validated = (Option<prost_types::Any>, BTreeMap<String, prost_types::Any>);
+#[derive(Clone)]
+pub(super) struct Validated {
+    config: Option<prost_types::Any>,
+    types: BTreeMap<String, prost_types::Any>,
+}
 
-fn validated(handler: &ExternalHandler, instances: &[BoundInstance]) -> Validated {
-    let config = handler.config.as_ref();
-    let config =
-        config.map(|any| prost_types::Any { type_url: any.type_url.clone(), value: any.value.clone() });
-    (config, inferred_types(instances))
+impl Validated {
+    pub(super) fn new(handler: &ExternalHandler, instances: &[BoundInstance]) -> Self {
+        let config = handler.config.as_ref();
+        let config =
+            config.map(|any| prost_types::Any { type_url: any.type_url.clone(), value: any.value.clone() });
+        Self { config, types: inferred_types(instances) }
+    }
 }
 
 /// Has the adapter validate its parameters and the types of its instances.
-pub(super) async fn validate(
-    connection: &Connection,
-    handler: &ExternalHandler,
-    instances: &[BoundInstance],
-    timeout: Duration,
-) -> Validation {
-    let (adapter_config, inferred_types) = validated(handler, instances);
-    let request = model::ValidateRequest { adapter_config, inferred_types };
+pub(super) async fn validate(connection: &Single, settings: &Validated, timeout: Duration) -> Validation {
+    let Validated { config, types } = settings.clone();
+    let request = model::ValidateRequest { adapter_config: config, inferred_types: types };
     let answer: model::ValidateResponse = match call(connection, VALIDATE, &request, timeout).await {
         Ok(answer) => answer,
         Err(text) if is_unimplemented(&text) => return Validation::NoSessions,
@@ -63,41 +101,78 @@ pub(super) async fn validate(
     }
 }
 
-/// Has the adapter validate its parameters, and opens a session. `None` if it does not implement sessions, which Istio Mixer never opened.
-pub(super) async fn open(
-    connection: &Connection,
-    handler: &ExternalHandler,
-    instances: &[BoundInstance],
-    timeout: Duration,
-) -> Result<Option<Session>, BuildError> {
-    let invalid = |text: String| BuildError::Invalid(vec![text]);
-    match validate(connection, handler, instances, timeout).await {
-        Validation::Passed => {}
-        Validation::NoSessions => {
-            tracing::info!("adapter {} opens no sessions: it gets no parameters", handler.adapter);
-            return Ok(None);
-        }
-        Validation::Rejected(why) => return Err(invalid(format!("params: validation error: {why}"))),
-        Validation::NoAnswer(why) => {
-            return Err(invalid(format!("params: error during validation: {why}")));
-        }
+impl Sessions {
+    pub(super) fn new(settings: Validated, timeout: Duration) -> Self {
+        Self { settings, timeout, open: Mutex::default(), trouble: ArcSwapOption::empty() }
     }
-    let (adapter_config, inferred_types) = validated(handler, instances);
-    let request = model::CreateSessionRequest { adapter_config, inferred_types };
-    let answer: model::CreateSessionResponse =
-        call(connection, CREATE, &request, timeout).await.map_err(BuildError::Refused)?;
-    let status = answer.status.unwrap_or_default();
-    if status.code != 0 {
-        return Err(BuildError::Refused(format!("no session: {}/{}", status.code, status.message)));
-    }
-    Ok(Some(Session { id: answer.session_id }))
-}
 
-impl Session {
-    /// Ends the session. Errors: the adapter did not answer.
-    pub(super) async fn close(&self, connection: &Connection, deadline: Duration) -> Result<(), String> {
-        let request = model::CloseSessionRequest { session_id: self.id.clone() };
-        call::<model::CloseSessionResponse>(connection, CLOSE, &request, deadline).await.map(drop)
+    /// Has the adapter validate its parameters, and opens a session on a connection. Returns whether it opens any: one that does not implement
+    /// sessions, which Istio Mixer never opened, is called without.
+    pub(super) async fn open(&self, connection: Single) -> Result<bool, Unopened> {
+        let opened = self.create(&connection).await;
+        self.trouble.store(opened.as_ref().err().map(|why| why.to_string().into()));
+        let Some(id) = opened? else { return Ok(false) };
+        let mut open = self.open.lock();
+        open.retain(|session| session.connection.is_open());
+        open.push(Session { connection, id });
+        Ok(true)
+    }
+
+    async fn create(&self, connection: &Single) -> Result<Option<String>, Unopened> {
+        match validate(connection, &self.settings, self.timeout).await {
+            Validation::Passed => {}
+            Validation::NoSessions => return Ok(None),
+            Validation::Rejected(why) => {
+                return Err(Unopened::Invalid(format!("params: validation error: {why}")));
+            }
+            Validation::NoAnswer(why) => return Err(Self::no_answer(&why)),
+        }
+        let Validated { config, types } = self.settings.clone();
+        let request = model::CreateSessionRequest { adapter_config: config, inferred_types: types };
+        let answer: model::CreateSessionResponse =
+            call(connection, CREATE, &request, self.timeout).await.map_err(Unopened::Refused)?;
+        let status = answer.status.unwrap_or_default();
+        if status.code != 0 {
+            return Err(Unopened::Refused(format!("{}/{}", status.code, status.message)));
+        }
+        Ok(Some(answer.session_id))
+    }
+
+    /// The adapter does not say whether its parameters are valid.
+    pub(super) fn no_answer(why: &str) -> Unopened {
+        Unopened::Invalid(format!("params: error during validation: {why}"))
+    }
+
+    /// Why calls on new connections fail. Takes no lock.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.trouble.load().as_deref().cloned()
+    }
+
+    /// The ids of the sessions, each once.
+    pub(super) fn ids(&self) -> Vec<String> {
+        let open = self.open.lock();
+        let live = open.iter().filter(|session| session.connection.is_open());
+        let mut ids: Vec<String> = live.map(|session| session.id.clone()).collect();
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+
+    /// Ends the sessions; those whose connections have ended have ended with them. Errors: the adapter did not answer.
+    pub(super) async fn close(&self, deadline: Duration) -> Result<(), String> {
+        let mut open = std::mem::take(&mut *self.open.lock());
+        open.retain(|session| session.connection.is_open());
+        let closing = open.into_iter().map(|session| async move {
+            let request = model::CloseSessionRequest { session_id: session.id };
+            call::<model::CloseSessionResponse>(&session.connection, CLOSE, &request, deadline).await.err()
+        });
+        let mut failed: Vec<String> = join_all(closing).await.into_iter().flatten().collect();
+        failed.dedup();
+        match failed.as_slice() {
+            [] => Ok(()),
+            [only] => Err(only.clone()),
+            several => Err(join_errors(several)),
+        }
     }
 }
 
@@ -112,12 +187,12 @@ fn inferred_types(instances: &[BoundInstance]) -> BTreeMap<String, prost_types::
 }
 
 async fn call<T: Message + Default>(
-    connection: &Connection,
+    connection: &Single,
     path: &'static str,
     request: &impl Message,
     timeout: Duration,
 ) -> Result<T, String> {
     let path = PathAndQuery::from_static(path);
-    let answer = connection.call(path, &request.encode_to_vec(), Some(timeout)).await?;
+    let answer = connection.call(path, &request.encode_to_vec(), timeout).await?;
     T::decode(answer).map_err(|error| super::undecodable(&error))
 }

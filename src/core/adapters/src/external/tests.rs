@@ -1,7 +1,7 @@
 use super::output::OutputReader;
 use mixer_attribute::{SignedDuration, Timestamp};
 use mixer_engine::adapter::GeneratedValue;
-use mixer_engine::template::TemplateInfo;
+use mixer_engine::template::{TemplateInfo, put_bytes};
 
 /// The descriptors of a template of the golden cases.
 fn template(name: &str) -> TemplateInfo {
@@ -73,6 +73,34 @@ fn what_is_not_sent_is_absent_or_zero() {
     for name in ["s", "ms", "ip", "dur"] {
         assert_eq!((as_istio(name), own(name)), (None, None), "{name}");
     }
+}
+
+/// An entry of the field `ms` of `apalab`.
+fn entry(key: &str, value: &str) -> Vec<u8> {
+    let mut entry = Vec::new();
+    put_bytes(1, key.as_bytes(), &mut entry);
+    put_bytes(2, value.as_bytes(), &mut entry);
+    let mut field = Vec::new();
+    put_bytes(5, &entry, &mut field);
+    field
+}
+
+#[test]
+fn the_last_entry_of_a_key_counts() {
+    let message = [entry("b", "1"), entry("a", "2"), entry("b", "3"), entry("b", "4")].concat();
+    let expected = [("a", "2"), ("b", "4")].map(|(key, value)| (key.to_owned(), value.to_owned()));
+    assert_eq!(read(&message, true)("ms"), Some(GeneratedValue::StringMap(expected.to_vec())));
+}
+
+/// A map of the longest answer is read in milliseconds: a worker does nothing else meanwhile. Looked through for each of its entries it takes half a
+/// minute.
+#[test]
+fn a_map_of_many_entries_is_read_at_once() {
+    let message: Vec<u8> = (0..200_000).rev().flat_map(|at| entry(&format!("{at:06}"), "")).collect();
+    let began = std::time::Instant::now();
+    let Some(GeneratedValue::StringMap(entries)) = read(&message, true)("ms") else { panic!("it is a map") };
+    assert_eq!(entries.len(), 200_000);
+    assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
 #[test]

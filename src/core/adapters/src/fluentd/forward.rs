@@ -66,7 +66,11 @@ impl Forwarder {
                 Err(Unreadable) => true,
             };
             let most = chunks.len() * MAX_ACKNOWLEDGEMENT;
-            let answer = self.target.exchange(&bytes, most, is_complete).await?;
+            // What is acknowledged before a failure is not sent again.
+            let (answer, failure) = match self.target.exchange(&bytes, most, is_complete).await {
+                Ok(answer) => (answer, None),
+                Err(unanswered) => (unanswered.received, Some(unanswered.why)),
+            };
             let found = acknowledgements(&answer).unwrap_or_default();
             let mut acknowledged = 0;
             for (chunk, found) in chunks.iter().zip(&found) {
@@ -81,9 +85,12 @@ impl Forwarder {
             tally.delivered(acknowledged);
             if acknowledged < chunks.iter().map(|chunk| chunk.entries).sum() {
                 self.target.disconnect();
-                return Err(match is_handshake(&answer) {
-                    true => "the server asks for a shared key: set `sharedKey`".to_owned(),
-                    false => "the answer is not the acknowledgement of the chunk".to_owned(),
+                return Err(match failure {
+                    Some(why) => why,
+                    None if is_handshake(&answer) => {
+                        "the server asks for a shared key: set `sharedKey`".to_owned()
+                    }
+                    None => "the answer is not the acknowledgement of the chunk".to_owned(),
                 });
             }
         }

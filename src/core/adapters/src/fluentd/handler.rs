@@ -179,6 +179,10 @@ impl Handler for FluentdHandler {
         HandlerStatus { trouble, queues: vec![queue], notes, ..HandlerStatus::default() }
     }
 
+    fn degradation(&self) -> Option<String> {
+        self.delivery.disk_failure()
+    }
+
     fn close(
         &self,
         deadline: Duration,

@@ -6,7 +6,13 @@ use mixer_engine::adapter::{BoundInstance, Instance, Leaf, Reply};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use mixer_delivery::{AsyncSink as _, Items as _, List, Tally};
+use mixer_remote::{StreamOptions, StreamTarget};
+
+use super::entry::Entry;
+use super::forward::Forwarder;
 use super::*;
+use crate::outage::Outage;
 use crate::testing::{bound, problems, test_env};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -123,6 +129,42 @@ async fn a_chunk_is_sent_until_it_is_acknowledged() {
     ids.dedup();
     assert_eq!(ids.len(), 3);
     assert_eq!(handler.status().trouble, None);
+}
+
+/// A server that acknowledges the first chunk and ends the connection at the second gets the first one once.
+#[tokio::test]
+async fn what_is_acknowledged_is_not_sent_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let options = StreamOptions::new(listener.local_addr().unwrap().to_string());
+    let mut forwarder = Forwarder {
+        target: StreamTarget::new(options).unwrap(),
+        acknowledge: true,
+        outage: Outage::new(&"h".into()),
+    };
+    let mut batch = List::default();
+    for (tag, number) in [("a", 1), ("b", 2), ("c", 3)] {
+        batch.push(Entry {
+            time: 1,
+            tag: tag.as_bytes().into(),
+            record: Box::new([0x81, 0xa1, b'n', number]),
+        });
+    }
+    for (turn, (is_acknowledged, left)) in
+        [(true, 2), (false, 2), (true, 1), (true, 0)].into_iter().enumerate()
+    {
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let (bytes, _) = read_chunk(&mut stream).await;
+            let first = bytes.windows(7).position(|part| part == b"\xa5chunk\xb8").unwrap() + 31;
+            let id = chunk(&bytes[..first]).unwrap();
+            if is_acknowledged {
+                stream.write_all(&[b"\x81\xa3ack\xb8", &id[..]].concat()).await.unwrap();
+            }
+        };
+        let mut tally = Tally::default();
+        tokio::join!(forwarder.deliver(&mut batch, &mut tally), server);
+        assert_eq!(batch.len(), left, "turn {turn}");
+    }
 }
 
 #[tokio::test]

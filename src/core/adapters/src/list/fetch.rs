@@ -246,10 +246,12 @@ async fn decoded(encoding: Encoding, body: Vec<u8>) -> Result<Vec<u8>, String> {
     Ok(list)
 }
 
-/// An HTTP client: at most 10 redirects, proxies of the environment except for loopback hosts.
+/// An HTTP client: at most 10 redirects, proxies of the environment except for loopback hosts. Other hosts are not told the URL, which may have
+/// a token, as `Referer`.
 fn client(host: &str) -> reqwest::Result<reqwest::Client> {
     mixer_net::tls::install_crypto_provider();
-    let mut builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(10));
+    let mut builder =
+        reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(10)).referer(false);
     // Without roots of the system, HTTPS fails as it does by default.
     if let Ok(config) = mixer_net::tls::ClientPem::default().config(&[b"h2", b"http/1.1"]) {
         builder = builder.tls_backend_preconfigured(config);
@@ -299,3 +301,6 @@ fn with_unix_lines(body: Vec<u8>) -> Vec<u8> {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests;

@@ -198,6 +198,11 @@ impl Handler for OtlpHandler {
         status.finish()
     }
 
+    fn degradation(&self) -> Option<String> {
+        let logs = self.logs.as_ref().and_then(|logs| logs.disk_failure());
+        logs.or_else(|| self.spans.as_ref().and_then(|spans| spans.disk_failure()))
+    }
+
     fn close(
         &self,
         deadline: Duration,

@@ -145,9 +145,14 @@ impl<B: Items> Queue<B> {
         DiskStep::Sleep
     }
 
-    /// The keeper has removed the oldest record; `bytes` are left on disk.
-    pub(crate) fn removed(&mut self, bytes: u64) -> Signal {
-        self.at_disk(|backlog| backlog.removed(bytes))
+    /// The keeper has removed the oldest record; `bytes` are left on disk. `trouble`: the disk did not take that, which stops nothing.
+    pub(crate) fn removed(&mut self, bytes: u64, trouble: Option<String>) -> Signal {
+        self.at_disk(|backlog| {
+            backlog.removed(bytes);
+            if trouble.is_some() {
+                backlog.trouble = trouble;
+            }
+        })
     }
 
     /// The keeper has read the oldest record.

@@ -277,7 +277,7 @@ impl Stage {
             }
             DiskStep::Remove => {
                 disk.records.pop_front().unwrap();
-                self.queue.removed(disk.items() as u64)
+                self.queue.removed(disk.items() as u64, None)
             }
             DiskStep::Sleep | DiskStep::WaitUntil(_) | DiskStep::End => unreachable!(),
         };

@@ -103,6 +103,39 @@ fn a_list_is_encoded_item_by_item() {
     assert_eq!(List::<Entry>::decode(&[]).unwrap().len(), 0);
 }
 
+#[test]
+fn a_disk_that_fails_for_a_while_is_told_once_and_when_it_works_again() {
+    let mut health = Health::default();
+    let start = Instant::now();
+    let told = [
+        (false, 0),
+        (false, 29),
+        (true, 29),
+        (false, 30),
+        (false, 59),
+        (false, 60),
+        (false, 61),
+        (true, 62),
+        (true, 63),
+    ]
+    .map(|(works, second)| health.note_at(works, start + Duration::from_secs(second)));
+    assert_eq!(told, [false, false, false, false, false, true, false, true, false]);
+}
+
+#[tokio::test]
+async fn a_stop_tells_what_the_disk_does_not_take() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    let first = open(directory.path(), &backend);
+    // Its directory is in use.
+    let second = open(directory.path(), &backend);
+    for delivery in [&first, &second] {
+        send(delivery, 0..50).await;
+    }
+    assert_eq!((second.close(PATIENCE).await, second.status().closed), (false, 50));
+    assert_eq!((first.close(PATIENCE).await, first.status().closed), (true, 0));
+}
+
 #[tokio::test]
 async fn an_outage_loses_nothing_and_keeps_the_order() {
     let directory = tempfile::tempdir().unwrap();

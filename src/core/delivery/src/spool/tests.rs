@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
+use super::segment::NAME;
 use super::*;
 
 const LIMIT: u64 = 64 << 20;
@@ -141,8 +142,27 @@ fn a_segment_that_ends_anywhere_keeps_every_complete_record() {
     }
 }
 
+/// Takes all records. Returns how many items are lost with those that are damaged as well.
+fn drain_damaged(spool: &mut Spool) -> (Vec<Record>, u64) {
+    let (mut records, mut lost) = (Vec::new(), 0);
+    loop {
+        match spool.oldest() {
+            Ok(None) => return (records, lost),
+            Ok(Some(record)) => {
+                spool.remove_oldest().unwrap();
+                records.push(record);
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+                lost += spool.skip_damaged().unwrap();
+            }
+        }
+    }
+}
+
+/// The record that is damaged, and if its length is, those after it in its segment, are lost and counted; never more.
 #[test]
-fn no_damaged_record_is_delivered() {
+fn no_damaged_record_is_delivered_and_the_others_are() {
     let directory = tempfile::tempdir().unwrap();
     let (path, bytes, ends) = segment(directory.path(), 4);
     for at in 0..bytes.len() {
@@ -156,11 +176,116 @@ fn no_damaged_record_is_delivered() {
             continue;
         }
         let mut spool = open(directory.path());
-        let intact = if at < MAGIC.len() { 0 } else { ends.iter().filter(|end| **end <= at).count() };
-        let records = drain(&mut spool);
+        let waiting = spool.items();
+        let (records, lost) = drain_damaged(&mut spool);
+        let hit = ends.iter().filter(|end| **end <= at).count();
+        let start = if hit == 0 { MAGIC.len() } else { ends[hit - 1] };
+        let all: Vec<u32> = (0..4).collect();
+        let (expected, counted) = match at {
+            _ if at < MAGIC.len() => (all, 0),
+            // That of the newest segment may not have been written completely.
+            _ if hit == 3 => (all[..3].to_vec(), 0),
+            _ if at < start + 4 => (all[..hit].to_vec(), 1),
+            _ => (all.into_iter().filter(|number| *number as usize != hit).collect(), 1),
+        };
         let payloads: Vec<Vec<u8>> = records.into_iter().map(|record| record.payload).collect();
-        assert_eq!(payloads, (0..intact as u32).map(payload).collect::<Vec<_>>(), "byte {at}");
+        assert_eq!(payloads, expected.into_iter().map(payload).collect::<Vec<_>>(), "byte {at}");
+        // What the header says of the number of items may be what is damaged.
+        assert!(lost >= counted && (lost > 0) == (counted > 0), "byte {at}: {lost}");
+        assert_eq!(waiting, payloads.len() as u64 + lost, "byte {at}");
     }
+}
+
+#[test]
+fn damage_in_an_older_segment_is_counted() {
+    // The last record of the second of three segments is damaged, and cut off.
+    for (is_cut, lost) in [(false, 7), (true, 1)] {
+        let directory = tempfile::tempdir().unwrap();
+        for number in 0..3 {
+            let mut spool = open(directory.path());
+            assert!(spool.push(7, &payload(number)).unwrap());
+            assert!(spool.push(7, &payload(number)).unwrap());
+        }
+        let path = directory.path().join("00000002.spool");
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes.pop();
+        if !is_cut {
+            bytes.push(b'?');
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let mut spool = open(directory.path());
+        assert_eq!(spool.items(), 35 + lost);
+        for _ in 0..3 {
+            assert!(spool.oldest().unwrap().is_some());
+            spool.remove_oldest().unwrap();
+        }
+        assert!(spool.oldest().is_err());
+        // It opens as it was left.
+        drop(spool);
+        let mut spool = open(directory.path());
+        assert_eq!((spool.items(), spool.skip_damaged().unwrap()), (14 + lost, lost));
+        assert_eq!((spool.items(), drain(&mut spool).len()), (14, 2));
+    }
+}
+
+/// A full disk has no room for another file.
+#[test]
+fn what_is_delivered_is_removed_although_nothing_can_be_created() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path());
+    let record = vec![7; SEGMENT as usize];
+    for _ in 0..2 {
+        assert!(spool.push(1, &record).unwrap());
+    }
+    // What a file system that has no room refuses.
+    std::fs::create_dir(directory.path().join("cursor.tmp")).unwrap();
+    assert!(spool.oldest().unwrap().is_some());
+    spool.remove_oldest().unwrap();
+    assert!(!directory.path().join("00000001.spool").exists());
+    assert_eq!((spool.items(), drain(&mut spool).len(), spool.bytes()), (1, 1, 0));
+}
+
+#[test]
+fn what_cannot_be_removed_counts_until_it_can() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path());
+    assert!(spool.push(1, b"one").unwrap());
+    let path = directory.path().join("00000001.spool");
+    let aside = directory.path().join("aside");
+    assert!(spool.oldest().unwrap().is_some());
+    std::fs::rename(&path, &aside).unwrap();
+    // Only a file can be removed so.
+    std::fs::create_dir(&path).unwrap();
+    assert!(spool.remove_oldest().is_err());
+    assert!((spool.items(), spool.bytes() > 0, spool.oldest().unwrap()) == (0, true, None));
+    std::fs::remove_dir(&path).unwrap();
+    std::fs::rename(&aside, &path).unwrap();
+    spool.tidy().unwrap();
+    assert_eq!((spool.bytes(), path.exists()), (0, false));
+}
+
+#[test]
+fn files_that_are_no_segments_are_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path());
+    assert!(spool.push(1, b"kept").unwrap());
+    drop(spool);
+    let names = ["20260101.spool", "7.spool", "notes.spool", "00000000.spool", "00000009.spool"];
+    for name in names {
+        std::fs::write(directory.path().join(name), "these are the notes of somebody").unwrap();
+    }
+    // A segment whose head was not written completely.
+    std::fs::write(directory.path().join("00000008.spool"), &MAGIC[..3]).unwrap();
+    let mut spool = open(directory.path());
+    assert!(spool.push(1, b"new").unwrap());
+    let payloads: Vec<Vec<u8>> = drain(&mut spool).into_iter().map(|record| record.payload).collect();
+    assert_eq!(payloads, [b"kept".to_vec(), b"new".to_vec()]);
+    drop(spool);
+    open(directory.path());
+    for name in names {
+        assert!(directory.path().join(name).exists(), "{name}");
+    }
+    assert!(!directory.path().join("00000008.spool").exists());
 }
 
 #[test]
@@ -175,10 +300,10 @@ fn a_record_that_is_damaged_while_the_spool_is_open_is_given_up_and_counted() {
     *bytes.get_mut(MAGIC.len() + HEADER).unwrap() ^= 1;
     std::fs::write(&path, bytes).unwrap();
     assert_eq!(spool.oldest().unwrap_err().kind(), io::ErrorKind::InvalidData);
-    assert_eq!(spool.skip_damaged().unwrap(), 15);
-    assert_eq!((spool.items(), spool.oldest().unwrap()), (0, None));
+    assert_eq!(spool.skip_damaged().unwrap(), 5);
+    assert_eq!(spool.items(), 10);
     assert!(spool.push(1, b"new").unwrap());
-    assert_eq!(drain(&mut spool).len(), 1);
+    assert_eq!(drain(&mut spool).len(), 3);
 }
 
 /// The process that the next test kills: appends records and prints the number of each that is acknowledged.

@@ -79,7 +79,10 @@ impl Chain {
         };
         let endpoint = match container {
             Some(url) => {
+                // It is for the endpoint of the environment, and no other one.
+                let is_named = !options.container_endpoint.is_empty();
                 let token = match environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE") {
+                    _ if is_named => None,
                     Some(file) => Some(Credential::from_file(file)?),
                     None => environment("AWS_CONTAINER_AUTHORIZATION_TOKEN")
                         .map(|_| Credential::from_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN"))

@@ -60,12 +60,13 @@ async fn a_container_gets_its_key_and_the_next_before_it_expires() {
         expiring("three", ""),
     ];
     let mut server = TestServer::start(&answers.each_ref().map(String::as_str), None).await;
-    let options = AwsOptions {
-        container_endpoint: format!("http://127.0.0.1:{}/get?x=1", server.port),
-        ..AwsOptions::default()
-    };
+    let url = format!("http://127.0.0.1:{}/get?x=1", server.port);
     let path = token.display().to_string();
-    let mut chain = chain(&options, &[("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path.as_str())]);
+    let variables = [
+        ("AWS_CONTAINER_CREDENTIALS_FULL_URI", url.as_str()),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path.as_str()),
+    ];
+    let mut chain = chain(&AwsOptions::default(), &variables);
     assert_eq!(chain.key().await.unwrap().id, "one");
     for _ in 0..2 {
         assert_eq!(chain.key().await.unwrap().id, "two");
@@ -77,6 +78,27 @@ async fn a_container_gets_its_key_and_the_next_before_it_expires() {
         request.starts_with("GET /get?x=1 HTTP/1.1") && request.contains("authorization: authorized"),
         "{request}"
     );
+}
+
+/// The token of the server is not for whoever a handler names.
+#[tokio::test]
+async fn an_endpoint_of_the_configuration_does_not_get_the_token_of_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    let token = directory.path().join("token");
+    std::fs::write(&token, "authorized\n").unwrap();
+    let path = token.display().to_string();
+    for variable in ["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN"] {
+        let answer = expiring("one", "2100-01-01T00:00:00Z");
+        let mut server = TestServer::start(&[answer.as_str()], None).await;
+        let options = AwsOptions {
+            container_endpoint: format!("http://127.0.0.1:{}/get", server.port),
+            ..AwsOptions::default()
+        };
+        let mut chain = chain(&options, &[(variable, path.as_str())]);
+        assert_eq!(chain.key().await.unwrap().id, "one");
+        let request = server.received.recv().await.unwrap();
+        assert!(!request.contains("authorization"), "{request}");
+    }
 }
 
 #[tokio::test]

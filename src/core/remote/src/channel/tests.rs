@@ -82,3 +82,82 @@ fn addresses_are_checked() {
         assert_eq!(check_address(text, has_tls).ok(), Some(port), "{text}");
     }
 }
+
+/// A server that answers every call, and ends the connection after one of `/t/End`. Returns its address, and what is called on which connection.
+async fn server() -> (String, tokio::sync::mpsc::UnboundedReceiver<(usize, String)>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (told, calls) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for number in 0.. {
+            let (stream, _) = listener.accept().await.unwrap();
+            let told = told.clone();
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    let path = request.uri().path().to_owned();
+                    let ends = path == "/t/End";
+                    let _ = told.send((number, path));
+                    if ends {
+                        return;
+                    }
+                    let head = http::Response::builder().header(CONTENT_TYPE, "application/grpc");
+                    let mut body = respond.send_response(head.body(()).unwrap(), false).unwrap();
+                    body.send_data(grpc_message(b"").unwrap(), false).unwrap();
+                    let status = HeaderMap::from_iter([(HeaderName::from_static("grpc-status"), 0.into())]);
+                    body.send_trailers(status).unwrap();
+                }
+            });
+        }
+    });
+    (address, calls)
+}
+
+/// Whatever is at the other end of a new connection, nothing is asked of it before the setup.
+#[tokio::test]
+async fn every_connection_begins_with_the_setup() {
+    let (address, mut calls) = server().await;
+    let why = Arc::new(std::sync::Mutex::new(None::<String>));
+    let fails = Arc::clone(&why);
+    let path = PathAndQuery::from_static;
+    let channel = GrpcChannel::new(&ChannelOptions::new(address)).unwrap().with_setup(move |connection| {
+        let fails = Arc::clone(&fails);
+        async move {
+            let answer = connection.call(path("/t/Setup"), b"", None, None).await;
+            assert!(connection.is_open());
+            answer.map_err(|status| status.message().to_owned())?;
+            fails.lock().unwrap().clone().map_or(Ok(()), Err)
+        }
+    });
+    let call = |at| channel.call(path(at), b"", None, None);
+    let both = tokio::join!(call("/t/One"), call("/t/One"));
+    assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
+    assert!(call("/t/End").await.is_err());
+    assert!(call("/t/Two").await.is_ok());
+    assert!(call("/t/End").await.is_err());
+    *why.lock().unwrap() = Some("it refuses".to_owned());
+    for _ in 0..2 {
+        let refused = call("/t/Three").await.unwrap_err();
+        assert_eq!((refused.code(), refused.message()), (Code::Unavailable, "it refuses"));
+    }
+    *why.lock().unwrap() = None;
+    assert!(call("/t/Four").await.is_ok());
+    let mut found = Vec::new();
+    while let Ok(call) = calls.try_recv() {
+        found.push(call);
+    }
+    let expected = [
+        (0, "Setup"),
+        (0, "One"),
+        (0, "One"),
+        (0, "End"),
+        (1, "Setup"),
+        (1, "Two"),
+        (1, "End"),
+        (2, "Setup"),
+        (3, "Setup"),
+        (4, "Setup"),
+        (4, "Four"),
+    ];
+    assert_eq!(found, expected.map(|(number, name)| (number, format!("/t/{name}"))));
+}

@@ -20,7 +20,7 @@ async fn bytes_arrive_on_one_connection_until_the_backend_ends_it() {
     }
     assert_eq!(server.connections.load(Ordering::Relaxed), 1);
     let ended = target.exchange(b"c\n", 100, is_line).await.unwrap_err();
-    assert_eq!(ended, "the connection ended before the answer");
+    assert_eq!(ended.why, "the connection ended before the answer");
     assert_eq!(target.exchange(b"d\n", 100, is_line).await.unwrap(), b"ok\n");
     assert_eq!(server.connections.load(Ordering::Relaxed), 2);
     for expected in ["a\n", "b\n", "c\n", "d\n"] {
@@ -50,10 +50,10 @@ async fn every_wait_and_every_answer_has_a_limit() {
     let options = StreamOptions::new(format!("127.0.0.1:{}", server.port));
     let mut target = StreamTarget::new(options.clone()).unwrap();
     let long = target.exchange(b"a\n", 5, is_line).await.unwrap_err();
-    assert_eq!(long, "the answer has more than 5 bytes");
+    assert_eq!(long.why, "the answer has more than 5 bytes");
     let mut target = StreamTarget::new(StreamOptions { timeout: limit, ..options }).unwrap();
     let hangs = target.exchange(b"a\n", 5, is_line).await.unwrap_err();
-    assert_eq!(hangs, "no answer within 50ms");
+    assert_eq!(hangs.why, "no answer within 50ms");
     // Nobody reads.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let options = StreamOptions::new(listener.local_addr().unwrap().to_string());
@@ -75,7 +75,7 @@ async fn tls_trusts_the_given_root_only() {
     let other = directory.path().join("other");
     std::fs::create_dir(&other).unwrap();
     let mut distrusting = StreamTarget::new(options(&TestTls::new(&other).root)).unwrap();
-    let why = distrusting.exchange(b"a\n", 100, is_line).await.unwrap_err();
+    let why = distrusting.exchange(b"a\n", 100, is_line).await.unwrap_err().why;
     assert!(why.contains("certificate"), "{why}");
     let mut trusting = StreamTarget::new(options(&tls.root)).unwrap();
     assert_eq!(trusting.exchange(b"b\n", 100, is_line).await.unwrap(), b"ok\n");

@@ -3,18 +3,40 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use redis::{ErrorKind, FromRedisValue, RedisError, ScriptInvocation, ServerErrorKind};
 use tokio::time::{Instant, timeout_at};
 
 use super::link::{Link, Unconnected};
 use mixer_base::metrics::{Counter, Family, Metrics};
+use mixer_engine::adapter::QuotaOutage;
+use mixer_remote::foreign;
+
+/// Codes of a Redis that cannot serve now, and will later by itself.
+const NOT_READY: [&str; 6] = ["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN"];
 
 /// Why there is no answer.
 #[derive(Debug, Clone)]
 pub(super) enum Failure {
     Unavailable(Arc<str>),
     Timeout,
+    /// The connection was lost, or Redis cannot serve now.
+    Interrupted(Arc<str>),
+    /// Redis refuses the script, or answers with something else. It does so until somebody mends it.
     Error(Arc<str>),
+}
+
+impl Failure {
+    /// Whether it ends by itself, and no caller brings it about.
+    pub(super) fn is_outage(&self) -> bool {
+        !matches!(self, Failure::Error(_))
+    }
+}
+
+/// An answer that is an error.
+struct Refusal {
+    why: String,
+    since: Instant,
 }
 
 /// The Redis of a handler.
@@ -25,13 +47,48 @@ pub(super) struct Redis {
     unavailable: Counter,
     late: Counter,
     error: Counter,
+    /// That of the last script.
+    refusal: ArcSwapOption<Refusal>,
 }
 
 impl Redis {
     pub(super) fn new(link: Arc<Link>, timeout: Duration, metrics: &Metrics, handler_name: Arc<str>) -> Self {
         let counter = |reason: &str| metrics.counter(Family::RedisquotaFailures, &[&handler_name, reason]);
         let (unavailable, late, error) = (counter("unavailable"), counter("timeout"), counter("error"));
-        Self { link, timeout, handler_name, unavailable, late, error }
+        let refusal = ArcSwapOption::empty();
+        Self { link, timeout, handler_name, unavailable, late, error, refusal }
+    }
+
+    /// Why it does not answer, or with an error.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let refusal = || self.refusal.load().as_ref().map(|refusal| refusal.why.clone());
+        self.link.trouble().or_else(refusal)
+    }
+
+    /// The same, with the time that it has lasted.
+    pub(super) fn outage(&self) -> Option<QuotaOutage> {
+        let refusal = || {
+            let refusal = self.refusal.load_full()?;
+            Some(QuotaOutage { why: refusal.why.clone(), lasts: refusal.since.elapsed() })
+        };
+        self.link.outage().or_else(refusal)
+    }
+
+    fn answers(&self) {
+        if self.refusal.load().is_some() {
+            self.refusal.store(None);
+        }
+    }
+
+    /// Redis answered with an error.
+    fn refuses(&self, error: &RedisError) -> Failure {
+        let text: Arc<str> = error.to_string().into();
+        let why = format!("{}: Redis answers with an error: {}", self.link.shown(), foreign(&text));
+        mixer_base::warn_limited!(1, adapter = &*self.handler_name, "{why}");
+        let since = self.refusal.load().as_ref().map_or_else(Instant::now, |refusal| refusal.since);
+        self.refusal.store(Some(Arc::new(Refusal { why, since })));
+        let is_not_ready = error.code().is_some_and(|code| NOT_READY.contains(&code));
+        if is_not_ready { Failure::Interrupted(text) } else { Failure::Error(text) }
     }
 
     /// How long a script may take.
@@ -54,18 +111,21 @@ impl Redis {
                 Err(Unconnected::Late) => return Err(Failure::Timeout),
             };
             match timeout_at(due, connection.invoke(invocation)).await {
-                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Ok(answer)) => {
+                    self.answers();
+                    return Ok(answer);
+                }
                 Ok(Err(error)) if is_lost(&error) => {
                     self.link.lost(generation);
                     if !std::mem::take(&mut may_repeat) {
-                        return Err(Failure::Error(error.to_string().into()));
+                        return Err(Failure::Interrupted(error.to_string().into()));
                     }
                 }
                 Ok(Err(error)) if error.is_timeout() => {
                     self.link.suspect();
                     return Err(Failure::Timeout);
                 }
-                Ok(Err(error)) => return Err(Failure::Error(error.to_string().into())),
+                Ok(Err(error)) => return Err(self.refuses(&error)),
                 Err(_) => {
                     self.link.suspect();
                     return Err(Failure::Timeout);
@@ -79,7 +139,9 @@ impl Redis {
         let (counter, text) = match failure {
             Failure::Unavailable(why) => (&self.unavailable, format!("Redis does not answer: {why}")),
             Failure::Timeout => (&self.late, format!("Redis does not answer within {:?}", self.timeout)),
-            Failure::Error(error) => (&self.error, format!("failed to run quota script: {error}")),
+            Failure::Interrupted(error) | Failure::Error(error) => {
+                (&self.error, format!("failed to run quota script: {error}"))
+            }
         };
         counter.increment();
         tracing::debug!(target: "adapters", adapter = &*self.handler_name, "{text}");

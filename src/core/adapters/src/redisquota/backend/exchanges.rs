@@ -53,7 +53,8 @@ impl Exchanges {
         let invocation = exchange.window.invocation(&exchange.id, &exchange.request);
         // Redis answers a repeated request as it did.
         let answer = self.redis.ask::<Vec<i64>>(&invocation, true).await;
-        (exchange, answer.map(|numbers| answer_of(&numbers)))
+        let answer = answer.map(|numbers| answer_of(&numbers, &exchange.request));
+        (exchange, answer)
     }
 
     fn finish(&self, exchange: &Exchange, result: &Result<Option<Answer>, Failure>) {

@@ -213,6 +213,7 @@ impl Shared {
         let answer = self.redis.ask::<Vec<i64>>(&allocation.invocation(), may_repeat).await;
         let unknown = || Failure::Error("the answer is that to no allocation".into());
         let answer = answer.and_then(|numbers| allocated_of(&numbers).ok_or_else(unknown));
+        let answer = answer.map(|answer| allocation.bounded(answer));
         let hash = self.leases().hash(&key);
         match answer {
             Ok(Allocated { granted, valid, left }) => {
@@ -333,7 +334,7 @@ impl Collect for Shared {
         let handler = &*self.handler_name;
         into.add(Family::RedisquotaLeases, &[handler], summary.leases as f64);
         into.add(Family::RedisquotaLeased, &[handler], summary.held as f64);
-        let is_out = self.redis.link.trouble().is_some();
+        let is_out = self.redis.trouble().is_some();
         into.add(
             Family::RedisquotaOutage,
             &[handler, self.without_redis.name()],
@@ -386,11 +387,16 @@ impl Handler for RedisHandler {
             notes.push(("given back", summary.returned.to_string()));
             notes.push(("lost", summary.lost.to_string()));
         }
-        HandlerStatus { trouble: link.trouble(), notes, quotas: self.quotas(), ..HandlerStatus::default() }
+        HandlerStatus {
+            trouble: self.shared.redis.trouble(),
+            notes,
+            quotas: self.quotas(),
+            ..HandlerStatus::default()
+        }
     }
 
     fn degradation(&self) -> Option<String> {
-        self.shared.redis.link.trouble()
+        self.shared.redis.trouble()
     }
 
     fn close(

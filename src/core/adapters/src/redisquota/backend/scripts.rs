@@ -119,6 +119,20 @@ impl Allocation {
     }
 }
 
+impl Allocation {
+    /// The answer as far as it can be one to this allocation: anybody who writes to the same Redis can write answers. That to an earlier call with
+    /// the id may be more than is asked for now.
+    pub(super) fn bounded(&self, answer: Allocated) -> Allocated {
+        let limit = self.max_amount.max(0);
+        let most = if answer.left.is_some() { self.amount.clamp(0, limit) } else { limit };
+        Allocated {
+            granted: answer.granted.clamp(self.amount.min(0), most),
+            valid: answer.valid.min(self.length.max(0)),
+            left: answer.left.map(|(left, lasts)| (left.min(limit), lasts)),
+        }
+    }
+}
+
 /// The answer to an allocation. Times are in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Allocated {
@@ -176,9 +190,12 @@ impl LeasedWindow {
     }
 }
 
-/// The answer to an exchange; `None` if the request was overtaken.
-pub(super) fn answer_of(numbers: &[i64]) -> Option<lease::Answer> {
+/// The answer to an exchange; `None` if the request was overtaken, or more is granted than it asks for.
+pub(super) fn answer_of(numbers: &[i64], request: &lease::Request) -> Option<lease::Answer> {
     let [granted, kept, window, valid, available] = *numbers else { return None };
+    if granted > request.need.saturating_add(request.extra) {
+        return None;
+    }
     let valid = u64::try_from(valid).unwrap_or(0);
     Some(lease::Answer { granted, kept, window, valid, available })
 }

@@ -81,7 +81,7 @@ impl RedisHandler {
             };
             push(key, used, &limit, QuotaSource::LocalShare);
         });
-        let outage = shared.redis.link.outage();
+        let outage = shared.redis.outage();
         let status = |(bound, mut uses): (&Bound, Uses)| {
             uses.sort();
             uses.kept.truncate(LISTED);

@@ -19,6 +19,7 @@ pub(super) struct WithoutRedis {
     percent: i64,
     cells: Option<[Shard<Cells>; SHARDS]>,
     answered: Counter,
+    failed: Counter,
 }
 
 /// A call that has no answer.
@@ -42,12 +43,15 @@ impl WithoutRedis {
     ) -> Self {
         let mode = params.outage_mode;
         let shard = |_| Shard(Mutex::new(Cells::new(Arc::clone(account))));
-        let answer = if mode == OutageMode::Fail { "failed" } else { name(mode) };
+        let counter = |answer: &str| metrics.counter(Family::RedisquotaCalls, &[answer, handler_name]);
+        let failed = counter("failed");
+        let answered = if mode == OutageMode::Fail { failed.clone() } else { counter(name(mode)) };
         Self {
             mode,
             percent: params.local_share_percent,
             cells: (mode == OutageMode::LocalShare).then(|| std::array::from_fn(shard)),
-            answered: metrics.counter(Family::RedisquotaCalls, &[answer, handler_name]),
+            answered,
+            failed,
         }
     }
 
@@ -65,7 +69,7 @@ impl WithoutRedis {
     pub(super) fn describe(&self) -> String {
         match self.mode {
             OutageMode::Fail => "calls fail, and `mixer.dev/on-error` decides".to_owned(),
-            OutageMode::FailOpen => "grants what is asked for".to_owned(),
+            OutageMode::FailOpen => "grants what is asked for; calls that Redis refuses fail".to_owned(),
             OutageMode::FailClosed => "grants nothing".to_owned(),
             OutageMode::LocalShare => format!("grants {} % of each limit by itself", self.percent),
         }
@@ -102,14 +106,18 @@ impl WithoutRedis {
         now: u64,
     ) -> Result<QuotaResult, HandlerError> {
         let why = redis.describe(failure);
-        self.answered.increment();
         let valid_duration = SignedDuration::from_nanos(call.length);
-        match self.mode {
+        let answer = match self.mode {
             OutageMode::Fail => Err(HandlerError::new(why)),
+            // What lasts until somebody mends it, and callers may bring about, takes no limit away: a Redis that is full, for example.
+            OutageMode::FailOpen if !failure.is_outage() => Err(HandlerError::new(why)),
             OutageMode::FailOpen => Ok(QuotaResult { granted: call.amount, valid_duration }),
             OutageMode::FailClosed => Ok(QuotaResult::default()),
             OutageMode::LocalShare => Ok(self.local(call, valid_duration, now)),
-        }
+        };
+        let counter = if answer.is_ok() { &self.answered } else { &self.failed };
+        counter.increment();
+        answer
     }
 
     fn local(&self, call: &Unanswered<'_>, valid_duration: SignedDuration, now: u64) -> QuotaResult {

@@ -80,6 +80,93 @@ async fn a_redis_that_hangs_holds_no_call() {
     env.tasks.shut_down().await;
 }
 
+/// A Redis that refuses to write is no outage that ends by itself, and callers may have filled it: no limit is taken away.
+#[tokio::test]
+async fn a_redis_that_answers_with_errors_is_told_and_grants_nothing_by_itself() {
+    for outage_mode in
+        [OutageMode::Fail, OutageMode::FailOpen, OutageMode::FailClosed, OutageMode::LocalShare]
+    {
+        let server = RedisServer::start(&[]).await;
+        let params = Params { outage_mode, local_share_percent: 50, ..params(&server.address()) };
+        let (handler, env) = handler(params).await;
+        assert_eq!(granted(&*handler, "aq", 1).await, 1);
+        let _: String = server.ask("CONFIG SET maxmemory 1").await;
+        for call in 0..10 {
+            let answer = allocate(&*handler, "none", &format!("{call}"), 1, true).await;
+            let granted = match outage_mode {
+                OutageMode::Fail | OutageMode::FailOpen => {
+                    assert!(answer.unwrap_err().message.contains("OOM"), "{outage_mode:?}");
+                    continue;
+                }
+                OutageMode::FailClosed => 0,
+                OutageMode::LocalShare => i64::from(call < 2),
+            };
+            assert_eq!(answer.unwrap().granted, granted, "{outage_mode:?}: call {call}");
+        }
+        let why = handler.degradation().unwrap();
+        let start = format!("{}: Redis answers with an error: ", server.address());
+        assert!(why.starts_with(&start) && why.contains("OOM"), "{why}");
+        let status = handler.status();
+        assert_eq!(status.trouble.as_ref(), Some(&why));
+        let outage = status.quotas[0].shared.as_ref().unwrap().outage.as_ref();
+        assert_eq!(outage.map(|outage| &outage.why), Some(&why));
+        let mut metrics = Vec::new();
+        env.metrics.write(&mut metrics);
+        let metrics = String::from_utf8(metrics).unwrap();
+        let count = if outage_mode == OutageMode::FailOpen { 10 } else { 0 };
+        let is_out = |line: &str| line.starts_with("mixer_redisquota_outage{") && line.ends_with("} 1");
+        assert!(metrics.lines().any(is_out), "{metrics}");
+        let failed =
+            format!("mixer_redisquota_calls_total{{answer=\"failed\",handler=\"h.istio-system\"}} {count}\n");
+        assert!(outage_mode == OutageMode::Fail || metrics.contains(&failed), "{metrics}");
+        let _: String = server.ask("CONFIG SET maxmemory 0").await;
+        assert_eq!(granted(&*handler, "bq", 1).await, 1, "{outage_mode:?}");
+        assert_eq!((handler.degradation(), handler.status().trouble), (None, None));
+        env.tasks.shut_down().await;
+    }
+}
+
+/// A Redis that cannot serve now, and will by itself, is as one that is away.
+#[tokio::test]
+async fn a_redis_that_is_busy_is_an_outage() {
+    let server = RedisServer::start(&[]).await;
+    let params = Params { outage_mode: OutageMode::FailOpen, ..params(&server.address()) };
+    let (handler, env) = handler(params).await;
+    assert_eq!(granted(&*handler, "aq", 1).await, 1);
+    let _: String = server.ask("CONFIG SET lua-time-limit 1").await;
+    let script = async { server.try_ask::<()>("EVAL while(true)do\tend 0").await };
+    let calls = async {
+        until("it is busy", async || {
+            handler.degradation().is_some_and(|why| why.contains("BUSY")) || {
+                assert_eq!(granted(&*handler, "bq", 4).await, 4);
+                false
+            }
+        })
+        .await;
+        assert_eq!(granted(&*handler, "cq", 100).await, 100);
+        let _: String = server.ask("SCRIPT KILL").await;
+    };
+    let _ = tokio::join!(script, calls);
+    assert_eq!(granted(&*handler, "dq", 100).await, 0);
+    assert_eq!(handler.degradation(), None);
+    env.tasks.shut_down().await;
+}
+
+/// Whoever writes to the same Redis may write what was granted to an id.
+#[tokio::test]
+async fn no_answer_grants_more_than_the_limit_or_less_than_nothing() {
+    let server = RedisServer::start(&[]).await;
+    let (handler, env) = handler(params(&server.address())).await;
+    assert_eq!(granted(&*handler, "unique", 3).await, 3);
+    let keys: Vec<String> = server.ask("KEYS *unique*").await;
+    let [key] = keys.as_slice() else { panic!("{keys:?}") };
+    for (written, expected) in [("9007199254740992", 5), ("1000000", 5), ("4", 4), ("-5", 0)] {
+        let _: i64 = server.ask(&format!("HSET {key} token {written}")).await;
+        assert_eq!(granted(&*handler, "unique", 1).await, expected, "{written}");
+    }
+    env.tasks.shut_down().await;
+}
+
 #[tokio::test]
 async fn what_is_no_redis_grants_nothing() {
     let answers: [&[u8]; 5] = [
