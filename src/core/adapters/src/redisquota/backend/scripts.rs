@@ -190,12 +190,9 @@ impl LeasedWindow {
     }
 }
 
-/// The answer to an exchange; `None` if the request was overtaken, or more is granted than it asks for.
-pub(super) fn answer_of(numbers: &[i64], request: &lease::Request) -> Option<lease::Answer> {
+/// The answer to an exchange; `None` if the request was overtaken.
+pub(super) fn answer_of(numbers: &[i64]) -> Option<lease::Answer> {
     let [granted, kept, window, valid, available] = *numbers else { return None };
-    if granted > request.need.saturating_add(request.extra) {
-        return None;
-    }
     let valid = u64::try_from(valid).unwrap_or(0);
     Some(lease::Answer { granted, kept, window, valid, available })
 }
