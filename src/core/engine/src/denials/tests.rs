@@ -178,7 +178,7 @@ fn each_group_has_a_record() {
     let snapshot = snapshot(1, &[]);
     let vocabulary = vocabulary_of_descriptors();
     let refuse = |user: &str| {
-        let body = descriptor(&[("user", user)]);
+        let body = descriptor([("user", user)]);
         let arena = Bump::new();
         let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
         let by = DeniedBy::Limit("shop: user");
@@ -209,7 +209,7 @@ fn secret_entries_of_descriptors_are_masked() {
     let denials = Denials::default();
     let snapshot = snapshot(1, &[]);
     let vocabulary = vocabulary_of_descriptors();
-    let (arena, body) = (Bump::new(), descriptor(&[("path", "/a"), ("api_token", "hunter2")]));
+    let (arena, body) = (Bump::new(), descriptor([("path", "/a"), ("api_token", "hunter2")]));
     let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
     let by = DeniedBy::Limit("shop: path.api_token");
     denials.record(Refusal { code: 8, message: "", by, cached: false }, &snapshot, &bag, || b"");
@@ -226,9 +226,9 @@ fn vocabulary_of_descriptors() -> Vocabulary {
 }
 
 /// A request that says of itself only what descriptor it has.
-fn descriptor(entries: &[(&str, &str)]) -> Vec<u8> {
+fn descriptor<const N: usize>(entries: [(&str, &str); N]) -> Vec<u8> {
     let mut attributes = OwnedAttributes::new();
-    attributes.insert("ratelimit.descriptor", entries.iter().copied());
+    attributes.insert("ratelimit.descriptor", entries);
     attributes.to_bytes(0)
 }
 
