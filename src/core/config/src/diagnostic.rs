@@ -5,6 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use super::{FieldPath, Span};
+use mixer_base::secrets::mask_text;
 
 /// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -227,7 +228,11 @@ impl Diagnostic {
 const MAX_TEXT: usize = 16 << 10;
 
 /// The text, cut off at [`MAX_TEXT`]: names and documents are quoted, however long.
-fn shortened(mut text: String) -> String {
+fn shortened(text: String) -> String {
+    let mut text = match mask_text(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(masked) => masked,
+    };
     if text.len() > MAX_TEXT {
         let length = text.len();
         text.truncate(text.floor_char_boundary(MAX_TEXT));
