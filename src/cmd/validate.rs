@@ -23,6 +23,7 @@ use super::output::{self, counted};
 use super::snapshot::{self, FileProblems};
 use super::source;
 use super::value;
+use mixer_base::secrets::mask_text;
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_engine::runtime::is_consequence;
@@ -272,7 +273,7 @@ fn diagnostic_json(diagnostic: &Diagnostic) -> Value {
         "column": span.map(|s| s.start.column),
         "endLine": span.map(|s| s.end.line),
         "endColumn": span.map(|s| s.end.column),
-        "expression": diagnostic.expression.as_ref().map(|e| json!({"text": e.text, "column": e.column})),
+        "expression": diagnostic.expression.as_ref().map(|e| json!({"text": mask_text(&e.text), "column": e.column})),
         "field": diagnostic.field.to_string(),
         "message": diagnostic.message,
         "legacy": diagnostic.legacy,

@@ -84,7 +84,7 @@ fn check(client: &mut Client, path: &str, user: &str) -> Result<i32, tonic::Stat
 }
 
 /// Whether the request is within the limit.
-fn limit(client: &mut Client, tenant: &str) -> Result<bool, tonic::Status> {
+pub(crate) fn limit(client: &mut Client, tenant: &str) -> Result<bool, tonic::Status> {
     let entry = rate_limit_descriptor::Entry { key: "tenant".to_owned(), value: tenant.to_owned() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
     let request =

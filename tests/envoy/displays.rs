@@ -74,7 +74,7 @@ async fn the_traffic_of_envoy_counts_everywhere() {
     assert_eq!(denied["count"], 3, "{groups}");
     let limited = has("limit", "shop: plan").unwrap_or_else(|| panic!("{groups}"));
     assert_eq!((&limited["count"], &limited["service"]), (&1.into(), &"shop".into()), "{groups}");
-    assert_eq!(limited["caller"], "plan", "the keys of a descriptor are no secret: {groups}");
+    assert_eq!(limited["caller"], "plan=free", "the values of the descriptor: {groups}");
     let denials = page("/denialz/");
     assert!(
         denials.contains("deny-mallory.rule.istio-system") && denials.contains("shop: plan"),

@@ -1,24 +1,31 @@
-//! Envoy asks for rate limits that nobody has configured: its requests pass, and operators are told.
+//! What operators are told of rate limits: those that nobody has configured, limits of files, and refusals of quotas.
 
 use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use prost::Message as _;
 use serde_json::{Value, json};
 
-use crate::direct::{LIMITS, Setting};
+use crate::direct::{LIMITS, Setting, limit};
 use crate::support::rpc::Client;
 use crate::support::{DEADLINE, http, run_mixer, wait_for};
 
 /// Answers OK.
 fn ask(client: &mut Client, domain: &str, entries: &[(&str, &str)]) {
+    ask_for(client, domain, &[entries]);
+}
+
+/// Answers OK to a call of several descriptors.
+fn ask_for(client: &mut Client, domain: &str, descriptors: &[&[(&str, &str)]]) {
     let entry = |(key, value): &(&str, &str)| rate_limit_descriptor::Entry {
         key: (*key).to_owned(),
         value: (*value).to_owned(),
     };
-    let descriptor =
-        RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..Default::default() };
-    let request =
-        RateLimitRequest { domain: domain.to_owned(), descriptors: vec![descriptor], hits_addend: 0 };
+    let descriptor = |entries: &&[(&str, &str)]| RateLimitDescriptor {
+        entries: entries.iter().map(entry).collect(),
+        ..Default::default()
+    };
+    let descriptors = descriptors.iter().map(descriptor).collect();
+    let request = RateLimitRequest { domain: domain.to_owned(), descriptors, hits_addend: 0 };
     let answer = client.call(LIMITS, request.encode_to_vec(), None).expect("an answer");
     assert_eq!(RateLimitResponse::decode(answer).expect("a response").overall_code, 1);
 }
@@ -38,13 +45,14 @@ fn rate_limits_that_are_not_configured_are_told() {
     for _ in 0..3 {
         ask(&mut client, "shopp", &[("tenant", "a"), ("path\n", "/x?token=secret")]);
     }
-    ask(&mut client, "shop", &[("user", "ann")]);
+    // A quota is for one of the descriptors, and nothing for the other.
+    ask_for(&mut client, "shop", &[&[("tenant", "a")], &[("user", "ann")]]);
     let told = unlimited();
     let shown = |group: &Value| json!([group["domain"], group["keys"], group["calls"], group["why"]]);
     let groups: Vec<Value> = told["groups"].as_array().expect("groups").iter().map(shown).collect();
     let nothing = "no limits file and no entry of `ratelimit.quotas` is for the domain (did you mean `shop`?): \
-        the calls are answered OK";
-    let others = "the limits and quotas for the domain are for other keys: the calls are answered OK";
+        nothing limits them";
+    let others = "the limits and quotas for the domain are for other keys: nothing limits them";
     let expected = [json!(["shopp", "tenant.path\\n", 3, nothing]), json!(["shop", "user", 1, others])];
     assert_eq!(groups, expected, "{told}");
     for path in ["/", "/quotaz/"] {
@@ -87,4 +95,70 @@ fn rate_limits_that_are_not_configured_are_told() {
     );
     let ended = wait_for(DEADLINE, || (unlimited()["groups"] == json!([])).then_some(()));
     assert!(ended.is_some(), "{}", unlimited());
+}
+
+#[test]
+fn a_refusal_of_a_quota_is_a_denial_of_the_quota() {
+    let setting = Setting::on(include_str!("direct.yaml"), &[]);
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", setting.server.ports.ctrlz);
+    let page = |path: &str| http("GET", &url(path), "").expect("a page").body;
+    let json = |path: &str| -> Value { serde_json::from_str(&page(path)).expect("JSON") };
+    let mut client = setting.client();
+    let within = [(); 4].map(|()| limit(&mut client, "big").expect("an answer"));
+    assert_eq!(within, [true, true, false, false]);
+    let groups = json("/denialgroupj/");
+    let group = &groups["groups"][0];
+    assert_eq!(
+        (&group["kind"], &group["by"], &group["count"]),
+        (&"quota".into(), &"calls".into(), &2.into())
+    );
+    assert_eq!(groups["groups"].as_array().map(Vec::len), Some(1), "{groups}");
+    assert_eq!(json("/denialj/")[0]["message"], "Quota is exhausted for: calls");
+    let denials = page("/denialz/");
+    assert!(denials.contains("name=calls.instance.istio-system"), "it leads to the instance: {denials}");
+
+    // A quota that fails refuses, too.
+    let memory = "compiledAdapter: memquota
+  params:
+    quotas:
+    - {name: calls.instance.istio-system, maxAmount: 2, validDuration: 600s}";
+    let failing =
+        include_str!("direct.yaml").replace(memory, "compiledAdapter: drill\n  params: {outcome: ERROR}");
+    let broken = Setting::on(&failing, &[]);
+    let mut client = broken.client();
+    assert!(!limit(&mut client, "big").expect("an answer"), "errorMode: closed");
+    let url = format!("http://127.0.0.1:{}/denialj/", broken.server.ports.ctrlz);
+    let denials: Value = serde_json::from_str(&http("GET", &url, "").expect("a page").body).expect("JSON");
+    assert_eq!((&denials[0]["kind"], &denials[0]["by"]), (&"quota".into(), &"calls".into()), "{denials}");
+    assert_eq!(denials[0]["message"], "Quota failed: calls");
+}
+
+#[test]
+fn limits_of_files_are_shown_with_their_hits() {
+    let setting = Setting::on(include_str!("direct.yaml"), &[]);
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", setting.server.ports.ctrlz);
+    let page = |path: &str| http("GET", &url(path), "").expect("a page").body;
+    let limits = "domain: edge\ndescriptors:\n- key: user\n  rate_limit: {unit: day, requests_per_unit: 2}\n\
+        - {key: plan, value: free, descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 9}}]}\n";
+    setting.put("limits.yaml", limits);
+    let known = wait_for(DEADLINE, || page("/quotaz/").contains("edge.plan_free.path").then_some(()));
+    assert!(known.is_some(), "{}", page("/quotaz/"));
+    let mut client = setting.client();
+    for _ in 0..2 {
+        ask(&mut client, "edge", &[("user", "ann")]);
+        ask(&mut client, "edge", &[("plan", "free"), ("path", "/")]);
+    }
+    let entry = rate_limit_descriptor::Entry { key: "user".to_owned(), value: "ann".to_owned() };
+    let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
+    let request =
+        RateLimitRequest { domain: "edge".to_owned(), descriptors: vec![descriptor], hits_addend: 0 };
+    client.call(LIMITS, request.encode_to_vec(), None).expect("an answer");
+    let page = page("/quotaz/");
+    let row = |name: &str| {
+        page.split("<tr>").find(|row| row.contains(&format!("<code>{name}</code>"))).expect("a row")
+    };
+    let user = row("edge.user");
+    assert!(user.contains("data-label=\"Hits\">3<") && user.contains("<span class=\"bad\">1<"), "{page}");
+    assert!(page.contains("2 per day") && page.contains("9 per day"), "{page}");
+    assert!(row("edge.plan_free.path").contains("data-label=\"Hits\">2<"), "{page}");
 }

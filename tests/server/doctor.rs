@@ -38,6 +38,12 @@ fn a_valid_setup_has_no_failures() {
     assert!(findings.iter().all(|finding| finding["verdict"] != "fail"), "{findings:?}");
     assert_eq!(of(&findings, "api")[0]["detail"], format!("tcp://{address} is free"));
     assert_eq!(of(&findings, "log").len(), 1);
+    let configuration = of(&findings, "configuration")[0];
+    assert_eq!(configuration["verdict"], "warn", "it is empty: {configuration}");
+    assert!(
+        configuration["detail"].as_str().unwrap_or_default().contains("allows every call"),
+        "{configuration}"
+    );
     let names: Vec<_> = std::fs::read_dir(directory.path()).expect("readable").flatten().collect();
     assert!(names.is_empty(), "files left over: {names:?}");
 
@@ -221,6 +227,15 @@ fn ports_of_a_running_server_are_no_failure() {
         let detail = of(&findings, check)[0]["detail"].as_str().unwrap_or_default();
         assert!(detail.ends_with(" is in use by the running server"), "{check}: {detail}");
     }
+    // What it serves goes on.
+    let broken = "kind: rule\nmetadata: {name: bad, namespace: istio-system}\nspec: {match: nosuch == 1, actions: [{handler: ghost, instances: []}]}\n";
+    put(&directory.path().join("bad.yaml"), broken);
+    let flags =
+        ["--address", &server.address(), "--config-store-url", &config, "--monitoring-port", &ports[0]];
+    let (_, findings) =
+        diagnosed(&[&flags[..], &["--metrics-port", &ports[1], "--ctrlz-port", &ports[2]]].concat());
+    let detail = of(&findings, "configuration")[0]["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("; a start would serve nothing: ") && !detail.contains("is served"), "{detail}");
 }
 
 /// `validate --live` compares a configuration with that of a running server.

@@ -48,16 +48,16 @@ pub(super) async fn examine(options: &ServerOptions, is_running: bool) -> Vec<Fi
         Err(error) => return vec![fail("configuration", error.to_string(), &store_hint(url))],
     };
     let mut masks = Vec::new();
-    let (served, snapshot) = served(options, &contents, cached, &mut masks);
+    let (served, snapshot) = served(options, &contents, (cached, is_running), &mut masks);
     let handlers = handlers::probe_backends(options, &snapshot, is_running).await;
     std::iter::once(served).chain(cache).chain(masks).chain(handlers).collect()
 }
 
-/// What would serve, and the snapshot of the store. `masks` gets what is wrong with the masks of the decision log.
+/// What would serve, and the snapshot of the store, beside a running server or not. `masks` gets what is wrong with the masks of the decision log.
 fn served(
     options: &ServerOptions,
     contents: &Arc<StoreContents>,
-    cached: Option<CachedConfiguration>,
+    (cached, is_running): (Option<CachedConfiguration>, bool),
     masks: &mut Vec<Finding>,
 ) -> (Finding, Arc<Snapshot>) {
     const CHECK: &str = "configuration";
@@ -98,8 +98,17 @@ fn served(
         }
         (None, Some(problem)) => {
             let hint = if errors > 0 { validate } else { problem.hint.clone().unwrap_or_default() };
+<<<<<<< HEAD
             // What a server that runs serves may be another one, the last good one.
             fail(CHECK, format!("{found}; at a start, {}", problem.message), &hint)
+=======
+            // The running server may serve what it had before.
+            let said = match problem.message.strip_prefix("no configuration is served: ") {
+                Some(why) if is_running => format!("a start would serve nothing: {why}"),
+                _ => problem.message.clone(),
+            };
+            fail(CHECK, format!("{found}; {said}"), &hint)
+>>>>>>> bdisp
         }
         // Ready or not, it does not serve what the store has: as `mixer server --dry-run`, which fails.
         (None, None) if errors > 0 || is_kept => {
@@ -114,6 +123,10 @@ fn served(
                 "{found}; it is the default, because no store is given, and allows almost every call"
             );
             warn(CHECK, detail, "set --config-store-url, for example to fs:///etc/mixer")
+        }
+        (None, None) if snapshot.rules.is_empty() && snapshot.handlers.is_empty() => {
+            let detail = format!("{found}; --allow-empty-config serves it, and allows every call");
+            warn(CHECK, detail, "check the path in --config-store-url, unless every call is to be allowed")
         }
         (None, None) if warnings > 0 => warn(CHECK, found, &validate),
         (None, None) => ok(CHECK, found),

@@ -116,8 +116,9 @@ pub fn mask_text(text: &str) -> Cow<'_, str> {
     spans
         .extend(text.match_indices("://").filter_map(|(at, found)| user_information(text, at + found.len())));
     for scheme in ["bearer ", "basic "] {
-        spans
-            .extend(starts_ignoring_case(text, scheme).filter_map(|at| credentials(text, at + scheme.len())));
+        spans.extend(
+            starts_ignoring_case(text, scheme).filter_map(|at| credentials(text, at, at + scheme.len())),
+        );
     }
     parameters(text, &mut spans);
     if spans.is_empty() {
@@ -150,11 +151,19 @@ fn user_information(text: &str, start: usize) -> Option<(usize, usize)> {
     user.contains(':').then_some((start, start + user.len()))
 }
 
-/// What follows the name of an authentication scheme, if it is long enough for credentials: `basic auth` is none.
-fn credentials(text: &str, start: usize) -> Option<(usize, usize)> {
+/// What follows the name of an authentication scheme at `scheme`, if it is long enough for credentials: `basic auth` is none. The rest of a
+/// literal that begins with the scheme is of any length, as in a condition of a rule.
+fn credentials(text: &str, scheme: usize, start: usize) -> Option<(usize, usize)> {
     let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~' | '+' | '/' | '='));
     let (start, end) = until(text, start, ends);
-    (end - start >= 8).then_some((start, end))
+    let is_literal = || {
+        let quote = text.get(..scheme).and_then(|before| before.chars().next_back());
+        let after = text.get(end..).unwrap_or_default().trim_start_matches('\\');
+        quote.is_some_and(|quote| matches!(quote, '"' | '\'' | '`') && after.starts_with(quote))
+    };
+    let word = text.get(start..end).unwrap_or_default();
+    let is_prose = || ["auth", "realm", "token"].iter().any(|known| word.eq_ignore_ascii_case(known));
+    (word.len() >= 8 || !word.is_empty() && is_literal() && !is_prose()).then_some((start, end))
 }
 
 /// The values of the query parameters with the names of secrets. A name starts after `?`, `&` or `;`, and `?` does not end it.
@@ -310,6 +319,9 @@ mod tests {
             ("/x?a=%zz&t%6Fken%=abc%", "/x?a=%zz&t%6Fken%=***"),
             ("it was bEarer abc.def-123, no", "it was bEarer ***, no"),
             ("Basic dXNlcjpwYXNz", "Basic ***"),
+            (r#"a != "Bearer abc" && b"#, r#"a != "Bearer ***" && b"#),
+            (r#"{"match": "a != \"basic x\""}"#, r#"{"match": "a != \"basic ***\""}"#),
+            ("a == `Bearer x.y`", "a == `Bearer ***`"),
             ("?token=Bearer 12345678", "?token=*** ***"),
             ("\"https://a:b@c/d\"", "\"https://***@c/d\""),
         ] {
@@ -318,6 +330,9 @@ mod tests {
         for text in [
             "",
             "basic auth",
+            "a \"basic auth\"",
+            "\"bearer \"",
+            "\"bearer abc of",
             "a://b@c",
             "http://host:80/a@b:c",
             "user@host",

@@ -84,9 +84,11 @@ impl Published {
         self.withheld.is_none() && snapshot.rules.is_empty() && snapshot.handlers.is_empty()
     }
 
-    /// The number of problems of the configuration itself, as `validate` counts them. That nothing serves is one if no error tells why.
+    /// The number of problems of the configuration and its cache; the first as `validate` counts them. That nothing serves is one if no error tells why.
     pub fn problems(&self, severity: Severity) -> usize {
-        let counted = |problem: &&Diagnostic| problem.severity == severity && !is_about_serving(problem.code);
+        let serving = [kept::KEPT, withheld::WITHHELD];
+        let counted =
+            |problem: &&Diagnostic| problem.severity == severity && !serving.contains(&problem.code);
         match self.diagnostics.iter().filter(counted).map(Diagnostic::count).sum::<usize>() {
             0 if severity == Severity::Error => usize::from(self.withheld.is_some()),
             count => count,

@@ -33,6 +33,7 @@ use mixer_base::metrics::RpcCounters;
 use mixer_base::task::{Group, Task};
 use mixer_net::descriptors::DescriptorPlan;
 use mixer_net::http::{Connection, HttpBody, HttpLimits, HttpResponse, accept, answer};
+use mixer_net::peer::Peer;
 use mixer_wire::envoy::config::core::v3::{Address, SocketAddress, address};
 use mixer_wire::envoy::service::auth::v3::{AttributeContext, CheckRequest, attribute_context};
 
@@ -141,7 +142,7 @@ async fn serve(
         let Some(listener) = listener else { return };
         let begin = |connection: Connection| {
             let endpoint = Rc::clone(&endpoint);
-            let registration = registry.register(connection.peer().to_string(), None);
+            let registration = registry.register(Peer::Tcp(connection.peer()).to_string(), None);
             let answer = move |request, _: SocketAddr| {
                 registration.count_request();
                 let endpoint = Rc::clone(&endpoint);

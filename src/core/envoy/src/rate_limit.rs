@@ -39,6 +39,24 @@ pub(super) struct LimitStatus {
     pub(super) reset: Option<SignedDuration>,
     /// Whether a limit or quota applied.
     pub(super) matched: bool,
+    /// The quota that refuses the descriptor; `None` for a limit.
+    pub(super) refused_by: Option<RefusingQuota>,
+}
+
+/// A quota that refuses a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RefusingQuota {
+    pub(super) name: Box<str>,
+    /// It could not be allocated; otherwise it is exhausted.
+    pub(super) failed: bool,
+}
+
+impl RefusingQuota {
+    /// The message of the refusal; the words of checks.
+    pub(super) fn message(&self) -> String {
+        let Self { name, failed } = self;
+        if *failed { format!("Quota failed: {name}") } else { format!("Quota is exhausted for: {name}") }
+    }
 }
 
 /// A limit as the proxy receives it.
@@ -290,6 +308,7 @@ fn charge_limit(applied: &ApplicableLimit<'_>, hits: i64, context: &ChargeContex
             i64::try_from(length - context.now % length).unwrap_or(i64::MAX),
         )),
         matched: true,
+        refused_by: None,
     }
 }
 

@@ -59,6 +59,8 @@ pub(super) fn json(server: &Server) -> Vec<Caller> {
 pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");
     let (all, nodes) = connections(server);
+    let over_http = server.envoy.as_ref().map_or(0, |envoy| envoy.http_connections_total());
+    let total = server.connections.total() + over_http;
     // HTTP last.
     let mut workers: BTreeMap<usize, (usize, u64)> = BTreeMap::new();
     for connection in &all {
@@ -83,15 +85,15 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
             div.bar { (format::filter(q, "callers")) }
             section #callers data-live {
                 dl.figures {
-                    (format::figure("Connected", all.len(), html! { (format::count(server.connections.total())) " since the start" }))
+                    (format::figure("Connected", all.len(), html! { (format::count(total)) " since the start" }))
                     (format::figure("Workers in use", workers.keys().filter(|worker| **worker != usize::MAX).count(), ""))
                 }
                 @if !workers.is_empty() {
-                    table.histogram { tbody { @for (worker, (connections, calls)) in &workers {
+                    table.histogram.apart { tbody { @for (worker, (connections, calls)) in &workers {
                         tr {
                             th scope="row" { @if *worker == usize::MAX { "HTTP" } @else { "Worker " (worker) } }
                             td.wide { (plot::bar(*calls as f64 / most as f64)) }
-                            td.number { (connections) " connections, " (format::count(*calls)) " calls" }
+                            td.number { (format::counted(*connections as u64, "connection")) ", " (format::counted(*calls, "call")) }
                         }
                     } } }
                 }

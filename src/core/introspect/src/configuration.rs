@@ -16,7 +16,7 @@ use mixer_base::secrets::mask_text;
 use mixer_config::store::{SourceStatus, StoreContents};
 use mixer_config::yaml::mask_secrets;
 use mixer_config::{Diagnostic, RawResource, ResourceKey, Severity, Span};
-use mixer_engine::runtime::Published;
+use mixer_engine::runtime::{Published, is_about_serving};
 use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
 
 /// Maximum number of resources on the page.
@@ -106,7 +106,7 @@ fn store(server: &Server, contents: &StoreContents, published: &Published) -> Ma
         }
         @if !published.kept.is_empty() {
             div.notice.warn role="alert" #kept {
-                strong { (published.kept.len()) " resources serve in their previous version" }
+                strong { (format::counted(published.kept.len() as u64, "resource")) @if published.kept.len() == 1 { " serves in its previous version" } @else { " serve in their previous version" } }
                 ul { @for kept in published.kept.iter().take(SHOWN) {
                     li { (link(&kept.key.to_string())) " since " (kept.since.rfc3339_micros()) ": " (kept.why) }
                 } }
@@ -159,10 +159,21 @@ fn source(status: &SourceStatus) -> Markup {
     }
 }
 
+/// Whether the notices of [`store`] say it. The figures do not count it.
+fn is_told_above(diagnostic: &Diagnostic, published: &Published) -> bool {
+    is_about_serving(diagnostic.code)
+        && match diagnostic.code {
+            "config-kept" => !published.kept.is_empty(),
+            "config-withheld" => published.withheld.is_some(),
+            _ => false,
+        }
+}
+
 fn problems(published: &Published, contents: &StoreContents, q: &str) -> Markup {
     let found: Vec<&Diagnostic> = published
         .diagnostics
         .iter()
+        .filter(|d| !is_told_above(d, published))
         .filter(|d| format::matches(q, &[&d.resource, &d.message, d.code, d.file.as_deref().unwrap_or("")]))
         .collect();
     html! {

@@ -1,5 +1,6 @@
 //! Recently denied checks, with a link to the explanation.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::response::Response;
@@ -7,11 +8,14 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Server, configuration, format, parameter, plot};
+use super::{Server, configuration, excerpt, format, parameter, plot};
 use mixer_base::log::escaped;
+use mixer_config::store::StoreContents;
 use mixer_engine::denials::{
     Denial, DenialGroup, DenialGroups, DenialKind, KEPT, KEPT_A_SECOND, status_name,
 };
+use mixer_engine::snapshot::{InstanceConfig, Snapshot};
+use mixer_engine::template::Variety;
 
 /// JSON of a denied check.
 #[derive(Debug, Serialize)]
@@ -101,7 +105,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     let denials = server.runtime.denials();
     let all = all(server);
     let found: Vec<&Denial> = all.iter().filter(|d| is_wanted(d, q)).collect();
-    let trend = server.trend.view(server);
+    let (trend, contents) = (server.trend.view(server), server.store.contents());
     Page {
         path: "/denialz/",
         title: "Recent Denials",
@@ -117,8 +121,9 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                 div.plots { (plot::lines("Denials per second", &[("denials", &trend.denials)], plot::Unit::Count)) }
                 (groups(server, q, &all))
                 @if !all.is_empty() { h2 { "Samples" } }
-                @if found.is_empty() { (format::nothing("No denied request matches.")) }
-                ol.denials reversed { @for denial in &found { (item(denial)) } }
+                @if all.is_empty() && denials.total() == 0 { (format::nothing("No request was denied since the start.")) }
+                @else if found.is_empty() { (format::nothing(if q.is_empty() { "No denied request is recorded." } else { "No denied request matches." })) }
+                ol.denials reversed { @for denial in &found { (item(denial, &contents)) } }
             }
         },
     }
@@ -128,20 +133,40 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
 /// Maximum number of groups on the page.
 const LISTED: usize = 50;
 
-/// What refused a request, with a link if it is a rule.
-fn refuser(kind: DenialKind, by: &str) -> Markup {
+/// Maximum number of instances of a group.
+const NAMED: usize = 3;
+
+/// A rule, with a link unless it is gone.
+fn rule(known: &StoreContents, name: &str) -> Markup {
+    html! { @if excerpt::find(known, name).is_some() { (configuration::link(name)) } @else { (name) } }
+}
+
+/// What refused a request, with links to what there is of it.
+fn refuser(snapshot: &Snapshot, known: &StoreContents, kind: DenialKind, by: &str) -> Markup {
     html! {
         @match kind {
-            DenialKind::Rule => (configuration::link(by)),
-            DenialKind::Quota => { "quota " b { (by) } }
-            DenialKind::Limit => { "limit " b { (by) } }
+            DenialKind::Rule => (rule(known, by)),
+            DenialKind::Quota => { a href="/quotaz/" { "quota" } " " b { (by) } (instances(snapshot, by)) }
+            DenialKind::Limit => { a href="/quotaz/#limits" { "limit" } " " b { (by) } }
             DenialKind::Server => span.dim { "no rule" },
         }
     }
 }
 
+/// Links to the instances of quotas with these names, which lead to their rules.
+fn instances(snapshot: &Snapshot, by: &str) -> Markup {
+    let is_named = |instance: &&Arc<InstanceConfig>| {
+        instance.template().variety == Variety::Quota
+            && by.split(',').any(|name| name.eq_ignore_ascii_case(&instance.key.name))
+    };
+    let found = snapshot.instances.iter().filter(is_named).take(NAMED);
+    html! { @for instance in found { br; small { (configuration::link(instance.name())) } } }
+}
+
 /// The table of groups. `recorded` are the denials of which there are samples.
 fn groups(server: &Server, q: &str, recorded: &[Denial]) -> Markup {
+    let published = server.runtime.load_full();
+    let (snapshot, contents) = (published.routes.snapshot(), server.store.contents());
     let DenialGroups { list, others } = server.runtime.denials().groups();
     let texts = |g: &DenialGroup| [g.by.clone(), g.service.clone(), g.caller.clone()];
     let is_wanted = |g: &&DenialGroup| {
@@ -158,7 +183,7 @@ fn groups(server: &Server, q: &str, recorded: &[Denial]) -> Markup {
                 thead { tr { th { "Refused by" } th { "Service" } th { "Caller" } th.number { "Denials" } th {} th { "Last" } } }
                 tbody { @for group in found.iter().take(LISTED) {
                     tr {
-                        th scope="row" { (refuser(group.kind, &group.by)) }
+                        th scope="row" { (refuser(snapshot, &contents, group.kind, &group.by)) }
                         td data-label="Service" { (or_unknown(&group.service)) }
                         td data-label="Caller" { (or_unknown(&group.caller)) }
                         td.number data-label="Denials" { (format::count(group.count)) }
@@ -193,7 +218,7 @@ fn name(denial: &Denial) -> String {
     }
 }
 
-fn item(denial: &Denial) -> Markup {
+fn item(denial: &Denial, known: &StoreContents) -> Markup {
     html! {
         li #{ "denial-" (denial.id) } {
             details data-keep={ "denial-" (denial.id) } {
@@ -207,7 +232,7 @@ fn item(denial: &Denial) -> Markup {
                 p {
                     // A request for a limit is no check.
                     @if denial.kind != DenialKind::Limit { a.button href={ "/explainz/?denial=" (denial.id) } { "Explain" } " " }
-                    @if denial.kind == DenialKind::Rule { (configuration::link(&denial.by)) " " }
+                    @if denial.kind == DenialKind::Rule { (rule(known, &denial.by)) " " }
                     span.dim { "snapshot " (denial.snapshot) ", " (format::instant(denial.time)) } }
                 @if denial.attributes.is_none() { p.dim { "The request was too large to be recorded." } }
                 dl.attributes { @for (name, value) in denial.attributes.iter().flatten() { dt { code { (name) } } dd { (escaped(value)) } } }

@@ -21,11 +21,14 @@ pub trait EnvoyServices: Send + Sync {
     /// The connections of checks and rate limits over HTTP.
     fn http_connections(&self) -> Vec<Arc<ConnectionInfo>>;
 
-    /// Calls for rate limits that pass because nothing in the published configuration is for them.
+    /// The number of such connections since the start.
+    fn http_connections_total(&self) -> u64;
+
+    /// Descriptors of calls for rate limits that nothing in the published configuration is for.
     fn unlimited(&self) -> Unlimited;
 }
 
-/// Calls for rate limits that nothing limits.
+/// Descriptors of calls for rate limits that nothing limits.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Unlimited {
     /// By domain and keys, the busiest first.
@@ -36,12 +39,12 @@ pub struct Unlimited {
     pub cure: &'static str,
 }
 
-/// Such calls of a domain with the same keys.
+/// Calls of a domain with such a descriptor of the same keys.
 #[derive(Debug, Clone, Serialize)]
 pub struct UnlimitedCalls {
     /// The domain.
     pub domain: String,
-    /// The keys of the descriptors.
+    /// The keys of the descriptor.
     pub keys: String,
     /// What the configuration lacks.
     pub why: String,
@@ -56,7 +59,7 @@ fn instant<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::
     serializer.serialize_str(&format::instant(*time))
 }
 
-/// The calls that nothing limits; none without services for Envoy.
+/// The descriptors that nothing limits; none without services for Envoy.
 pub(super) fn unlimited(server: &Server) -> Unlimited {
     server.envoy.as_ref().map(|envoy| envoy.unlimited()).unwrap_or_default()
 }
@@ -64,14 +67,11 @@ pub(super) fn unlimited(server: &Server) -> Unlimited {
 /// Most groups of calls in a notice.
 const LISTED: usize = 5;
 
-/// Tells of calls that nothing limits.
+/// Tells of descriptors that nothing limits.
 pub(super) fn unlimited_notice(server: &Server) -> Markup {
     let Unlimited { groups, others, cure } = unlimited(server);
     let others = others + groups.iter().skip(LISTED).map(|group| group.calls).sum::<u64>();
-    let calls = |count: u64| {
-        let noun = if count == 1 { "call" } else { "calls" };
-        format!("{} {noun}", format::count(count))
-    };
+    let calls = |count: u64| format::counted(count, "call");
     html! {
         @if !groups.is_empty() {
             div.notice.warn #unlimited role="status" {

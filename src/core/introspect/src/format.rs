@@ -37,6 +37,11 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// `1 call`, `2 calls`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
 /// Three significant digits.
 pub fn short(value: f64) -> String {
     let magnitude = value.abs();

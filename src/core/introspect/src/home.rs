@@ -58,12 +58,12 @@ pub(super) fn page(server: &Server) -> Response {
                 (conditions(server))
                 (super::envoy::unlimited_notice(server))
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
-                dl.figures.four {
+                dl.figures.(if trend.limits_total > 0 { "three" } else { "four" }) {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))
                     @if trend.limits_total > 0 {
-                        (format::figure("Rate limits", format!("{}/s", format::short(trend.limits.now())), html! { (format::count(trend.limits_total)) " calls in all" }))
+                        (format::figure("Rate limits", format!("{}/s", format::short(trend.limits.now())), html! { (format::count(trend.limits_total)) " total" }))
                     }
-                    (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" }))
+                    (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" @if trend.logs_total > 0 { ", with " (format::count(trend.logs_total)) " messages of access logs" } }))
                     (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " total" }))
                     (format::figure("Check, p99", html! { a href="/latencyz/" { (format::at_most(trend.check_p99.now(), f64::INFINITY)) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
                     (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))
@@ -73,7 +73,7 @@ pub(super) fn page(server: &Server) -> Response {
                 }
                 div.plots {
                     (calls(&trend))
-                    (plot::lines("Check latency", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
+                    (plot::lines("Check latency", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::AtMost))
                     (plot::lines("CPU, fraction of one core", &[("cpu", &trend.cpu)], plot::Unit::Share))
                     (plot::lines("Resident memory", &[("memory", &trend.memory)], plot::Unit::Bytes))
                 }
@@ -82,7 +82,7 @@ pub(super) fn page(server: &Server) -> Response {
                     (format::figure("Snapshot", html! { a href="/historyz/" { (published.id()) } }, last_change(server)))
                     (format::figure("Rules", html! { a href="/rulez/" { (rules.in_effect) } }, rules.note()))
                     (format::figure("Handlers", html! { a href="/handlerz/" { (published.routes.handlers().iter().count()) } }, html! { "live" }))
-                    (format::figure("Errors", html! { a.bad[errors > 0] href="/configz/" { (errors) } }, html! { "and " (warnings) " warnings" }))
+                    (format::figure("Errors", html! { a.bad[errors > 0] href="/configz/" { (errors) } }, html! { "and " (format::counted(warnings as u64, "warning")) }))
                     (format::figure("On errors", html! { code { (server.runtime.on_config_error().name()) } }, html! { "--config-on-error" }))
                 }
                 @if errors > 0 { (configuration::first_errors(server)) }

@@ -83,7 +83,7 @@ pub(super) fn page(server: &Server) -> Response {
         body: html! {
             section #latency data-live {
                 div.plots {
-                    (plot::lines("Checks, last minutes", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::Seconds))
+                    (plot::lines("Checks, last minutes", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::AtMost))
                     (super::home::calls(&trend))
                 }
                 @if latencies.calls.is_empty() { (format::nothing("No call yet.")) }
@@ -119,7 +119,7 @@ fn histogram(calls: &Durations) -> Markup {
             }
             table.histogram { tbody { @for (bound, count) in rows {
                 tr {
-                    th scope="row" { @match bound { Some(bound) => { "< " (format::seconds(*bound)) } None => "more" } }
+                    th scope="row" { @match bound { Some(bound) => { "≤ " (format::seconds(*bound)) } None => "more" } }
                     td.wide { (plot::bar(*count as f64 / most as f64)) }
                     td.number { (format::count(*count)) }
                 }

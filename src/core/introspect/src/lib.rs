@@ -29,6 +29,7 @@ mod history;
 mod home;
 mod host;
 mod latency;
+mod limits;
 mod memory;
 mod metrics;
 pub mod monitor;

@@ -73,8 +73,8 @@ pub(super) fn page(server: &Console) -> Response {
         body: html! {
             section #memory data-live {
                 div.plots { (plot::lines("Resident memory", &[("resident", &trend.memory)], plot::Unit::Bytes)) }
-                div.scroll { table.pairs.numbers { tbody { @for (name, bytes, about) in rows {
-                    tr { th scope="row" { (name) } td.number { (format::bytes(bytes as f64)) } td.number.dim { (format::count(bytes)) } td { (about) } }
+                div.scroll { table.pairs.numbers.cards { tbody { @for (name, bytes, about) in rows {
+                    tr { th scope="row" { (name) } td.number data-label="Size" { (format::bytes(bytes as f64)) } td.number.dim data-label="Bytes" { (format::count(bytes)) } td.lines { (about) } }
                 } } } }
             }
             form.inline method="post" action="/memz/collect" {

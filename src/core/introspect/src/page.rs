@@ -165,7 +165,7 @@ fn top_bar(server: &Introspection) -> Markup {
     };
     html! {
         header.top {
-            a.brand href="/" { (logo()) span { "mixer" } }
+            a.brand href="/" aria-label="mixer" { (logo()) span { "mixer" } }
             div.instance #instance data-live {
                 span.pill.(kind) #state title=(why) { (state) }
                 b.host title="The pod, or else the host" { (super::host::pod()) }

@@ -16,8 +16,8 @@ const HEIGHT: f64 = 120.0;
 pub(super) enum Unit {
     /// A count or a rate.
     Count,
-    /// Time.
-    Seconds,
+    /// Time, of which the upper bound of a bucket is known.
+    AtMost,
     /// A fraction of one.
     Share,
     /// Memory.
@@ -28,10 +28,15 @@ impl Unit {
     fn text(self, value: f64) -> String {
         match self {
             Unit::Count => format::short(value),
-            Unit::Seconds => format::seconds(value),
+            Unit::AtMost => format::at_most(value, f64::INFINITY),
             Unit::Share => format!("{} %", format::short(value * 100.0)),
             Unit::Bytes => format::bytes(value),
         }
+    }
+
+    /// A value of the axis.
+    fn scale(self, value: f64) -> String {
+        if self == Unit::AtMost { format::seconds(value) } else { self.text(value) }
     }
 
     /// A round number of at least `most`.
@@ -69,7 +74,7 @@ pub(super) fn lines(title: &str, series: &[(&str, &Series)], unit: Unit) -> Mark
                         }
                     }
                 }
-                span.top { (shown(top)) }
+                span.top { (unit.scale(top)) }
                 span.since { ((SAMPLE_INTERVAL * slots).as_secs() / 60) " min ago" }
                 span.until { "now" }
             }

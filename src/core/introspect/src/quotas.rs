@@ -232,7 +232,7 @@ fn is_exhausted(used: &QuotaUse) -> bool {
 
 /// The page.
 pub(super) fn page(server: &Server) -> Response {
-    let quotas = of_handlers(server);
+    let (quotas, limits) = (of_handlers(server), super::limits::table(server));
     Page {
         path: "/quotaz/",
         title: "Quotas",
@@ -241,25 +241,40 @@ pub(super) fn page(server: &Server) -> Response {
         body: html! {
             section #quotas data-live {
                 (super::envoy::unlimited_notice(server))
-                @if quotas.is_empty() { (format::nothing("No rule allocates a quota.")) }
+                @if quotas.is_empty() && limits.is_none() { (format::nothing("No rule allocates a quota, and there are no limits of descriptors.")) }
                 div.columns { @for Found { handler, quota } in &quotas { (card(handler, quota)) } }
+                @if let Some(limits) = limits { (limits) }
             }
         },
     }
     .answer(server)
 }
 
+/// A window: `10 min`, `1 min 30 s`.
+fn window(nanos: i64) -> String {
+    let length = Duration::from_nanos(nanos.max(0).unsigned_abs());
+    if length.subsec_nanos() != 0 || length.as_secs() < 60 {
+        return format::seconds(length.as_secs_f64());
+    }
+    let text = format::long(length);
+    ["0 s", "0 min", "0 h"]
+        .iter()
+        .find_map(|end| text.strip_suffix(&format!(" {end}")))
+        .unwrap_or(&text)
+        .to_owned()
+}
+
 fn card(handler: &str, quota: &QuotaStatus) -> Markup {
-    let window = if quota.window.nanos == 0 {
+    let length = if quota.window.nanos == 0 {
         html! { "until released" }
     } else {
-        html! { "per " (quota.window) }
+        html! { "per " (window(quota.window.nanos)) }
     };
     let known = if quota.shared.is_some() { "known" } else { "in use" };
     html! {
         article.card {
             h2 { (configuration::link(&quota.name)) small.dim { (handler) } }
-            p { b { (quota.limit) } " per key, " (window) "; " (quota.keys) " keys " (known) }
+            p { b { (quota.limit) } " per key, " (length) "; " (format::counted(quota.keys as u64, "key")) " " (known) }
             @if let Some(shared) = &quota.shared { (backend(shared)) }
             @if !quota.overrides.is_empty() { (overrides(quota)) }
             table.histogram { tbody { @for used in &quota.top { (row(used)) } } }

@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::format;
 use mixer_base::metrics::RuleCounts;
+use mixer_engine::handler::HandlerTable;
 use mixer_engine::runtime::Published;
 use mixer_engine::snapshot::{Condition, RuleConfig};
 
@@ -14,16 +15,19 @@ pub(super) struct Effect {
     /// Their condition does not compile.
     broken: usize,
     dry_run: usize,
+    /// None of their handlers was built.
+    without_handler: usize,
 }
 
 impl Effect {
     pub(super) fn of(published: &Published) -> Self {
-        let mut effect = Self { in_effect: 0, broken: 0, dry_run: 0 };
+        let mut effect = Self { in_effect: 0, broken: 0, dry_run: 0, without_handler: 0 };
         for rule in &published.routes.snapshot().rules {
-            match state(rule) {
+            match state(rule, published.routes.handlers()) {
                 State::InEffect => effect.in_effect += 1,
                 State::Broken => effect.broken += 1,
                 State::DryRun => effect.dry_run += 1,
+                State::WithoutHandler => effect.without_handler += 1,
             }
         }
         effect
@@ -34,6 +38,7 @@ impl Effect {
         html! {
             "in effect"
             @if self.dry_run > 0 { ", " (self.dry_run) " in dry run" }
+            @if self.without_handler > 0 { ", " span.bad { (self.without_handler) " without handler" } }
             @if self.broken > 0 { ", " span.bad { (self.broken) " not compiled" } }
         }
     }
@@ -44,13 +49,18 @@ impl Effect {
 pub(super) enum State {
     InEffect,
     DryRun,
+    /// It does nothing: no action has a handler that was built.
+    WithoutHandler,
     Broken,
 }
 
 /// A default whose condition does not compile is in effect: it closes its namespace.
-pub(super) fn state(rule: &RuleConfig) -> State {
+pub(super) fn state(rule: &RuleConfig, handlers: &HandlerTable) -> State {
+    let does_more = rule.denies_by_default || rule.has_header_operations;
+    let has_handler = || rule.actions.iter().any(|action| handlers.get(&action.handler.key).is_some());
     match &rule.condition {
         Condition::Broken(_) if !rule.denies_by_default => State::Broken,
+        _ if !does_more && !has_handler() => State::WithoutHandler,
         _ if rule.dry_run => State::DryRun,
         _ => State::InEffect,
     }
@@ -61,6 +71,7 @@ impl State {
         match self {
             State::InEffect => "in effect",
             State::DryRun => "dry run",
+            State::WithoutHandler => "without handler",
             State::Broken => "not compiled",
         }
     }

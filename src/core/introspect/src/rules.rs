@@ -1,5 +1,7 @@
 //! The rules: what each has done, what it uses, and where it is written.
 
+use std::collections::HashSet;
+
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
@@ -8,6 +10,7 @@ use super::page::Page;
 use super::rule_state::{Effect, State, state};
 use super::{Server, configuration, format, parameter, plot};
 use mixer_base::metrics::RuleCounts;
+use mixer_base::secrets::mask_text;
 use mixer_engine::runtime::Published;
 
 /// Maximum number of rules on the page.
@@ -21,14 +24,16 @@ const LIVE: usize = 5000;
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rule {
     name: String,
-    /// `in effect`, `dry run` or `not compiled`.
+    /// `in effect`, `dry run`, `without handler` or `not compiled`.
     state: &'static str,
+    /// The previous version serves, not the one of the store.
+    previous_version: bool,
     condition: String,
     handlers: Vec<String>,
     instances: Vec<String>,
     /// `file:line`.
     place: String,
-    /// `null` for a rule that shares its counters with others.
+    /// `null` for a rule that is counted with others.
     counts: Option<Counts>,
 }
 
@@ -47,18 +52,23 @@ impl From<RuleCounts> for Counts {
 
 /// All rules, in their order.
 pub(super) fn json(published: &Published, counts: &dyn Fn(&str) -> Option<RuleCounts>) -> Vec<Rule> {
-    let rules = published.routes.snapshot().rules.iter();
+    let (rules, handlers) = (published.routes.snapshot().rules.iter(), published.routes.handlers());
+    let kept: HashSet<_> = published.kept.iter().map(|kept| &kept.key).collect();
     rules
         .map(|rule| {
             let name = rule.key.to_string();
+            let state = state(rule, handlers);
+            // What cannot hit has no counters.
+            let never = matches!(state, State::Broken | State::WithoutHandler).then(RuleCounts::default);
             let instances = rule.actions.iter().flat_map(|action| &action.instances);
             Rule {
-                state: state(rule).name(),
-                condition: rule.match_text.to_string(),
+                state: state.name(),
+                previous_version: kept.contains(&rule.key),
+                condition: mask_text(&rule.match_text).into_owned(),
                 handlers: rule.actions.iter().map(|action| action.handler.key.to_string()).collect(),
                 instances: instances.map(|instance| instance.key.to_string()).collect(),
                 place: rule.origin.place(),
-                counts: counts(&name).map(Counts::from),
+                counts: counts(&name).or(never).map(Counts::from),
                 name,
             }
         })
@@ -119,6 +129,7 @@ fn row(rule: &Rule, most: u64) -> Markup {
             th scope="row" {
                 (configuration::link(&rule.name))
                 @if rule.state != State::InEffect.name() { " " span.pill.warn { (rule.state) } }
+                @if rule.previous_version { " " span.pill.warn { "previous version" } }
                 br; small { @if rule.condition.is_empty() { span.dim { "always" } } @else { code.expression { (rule.condition) } } }
             }
             td.number data-label="Hits" { (number(|counts| counts.hits)) }

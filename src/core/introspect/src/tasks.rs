@@ -95,19 +95,19 @@ pub(super) fn page(server: &Console) -> Response {
         body: html! {
             section #tasks data-live {
                 @for load in load::list() { (loading(&load)) }
-                div.scroll { table {
+                div.scroll { table.cards {
                     thead { tr { th { "Task" } th { "Of" } th { "State" } th { "After a failure" } th.number { "Failures" } th { "Last failure" } } }
                     tbody { @for task in &tasks { (row(task)) } }
                 } }
                 h2 { "Since the start" }
-                div.scroll { table {
+                div.scroll { table.cards {
                     thead { tr { th { "Task" } th.number { "Running" } th.number { "Panics" } th.number { "Unexpected ends" } th.number { "Restarts" } } }
                     tbody { @for role in &totals { tr {
                         th scope="row" { (role.name) }
-                        td.number { (format::count(role.running)) }
-                        td.number { span.bad[role.panics > 0] { (format::count(role.panics)) } }
-                        td.number { span.bad[role.unexpected_ends > 0] { (format::count(role.unexpected_ends)) } }
-                        td.number { (format::count(role.restarts)) }
+                        td.number data-label="Running" { (format::count(role.running)) }
+                        td.number data-label="Panics" { span.bad[role.panics > 0] { (format::count(role.panics)) } }
+                        td.number data-label="Unexpected ends" { span.bad[role.unexpected_ends > 0] { (format::count(role.unexpected_ends)) } }
+                        td.number data-label="Restarts" { (format::count(role.restarts)) }
                     } } }
                 } }
             }
@@ -132,11 +132,11 @@ fn row(task: &TaskInfo) -> Markup {
     html! {
         tr {
             th scope="row" { (task.name) }
-            td { (task.detail) }
-            td { span.bad[is_down] { (task.state) } }
-            td.dim { (after) }
-            td.number { (format::count(task.failures)) }
-            td { @if let Some(time) = &task.last_failure_time { span.dim { (time) " " } } (task.last_failure.as_deref().unwrap_or("")) }
+            td data-label="Of" { (task.detail) }
+            td data-label="State" { span.bad[is_down] { (task.state) } }
+            td.dim data-label="After a failure" { (after) }
+            td.number data-label="Failures" { (format::count(task.failures)) }
+            td data-label="Last failure" { @if let Some(time) = &task.last_failure_time { span.dim { (time) " " } } (task.last_failure.as_deref().unwrap_or("–")) }
         }
     }
 }

@@ -200,6 +200,55 @@ async fn rules_that_do_not_compile_are_not_in_effect() {
     assert_eq!(states, expected.each_ref().map(|(name, state)| (name.as_str(), *state)));
 }
 
+/// Its handler could not be built.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_without_handler_are_not_in_effect() {
+    let mut fixture = Fixture::new(Guard::default()).await;
+    // Nothing listens on port 1.
+    let failing = CONFIGURATION.replace("memquota", "redisquota").replace(
+        "{quotas: [{",
+        "{redisServerUrl: \"127.0.0.1:1\", connectionPoolSize: 1, quotas: [{rateLimitAlgorithm: FIXED_WINDOW, ",
+    );
+    fixture.store.set([("conf.yaml", failing.as_str())]);
+    fixture.configurator.apply().await;
+    for path in ["/", "/configz/", "/rulez/"] {
+        let page = fixture.get(path).await;
+        assert!(page.contains(">1</a>") || page.contains(">1<small>"), "{path}: {page}");
+        assert!(page.contains("1 without handler") && page.contains("1 not compiled"), "{path}: {page}");
+    }
+    let page = fixture.get("/rulez/").await;
+    assert!(!page.contains("counted with other rules"), "{page}");
+    let rules: serde_json::Value = serde_json::from_str(&fixture.get("/rulej/").await).unwrap();
+    let rule =
+        rules.as_array().unwrap().iter().find(|rule| rule["name"] == "moor.rule.istio-system").unwrap();
+    assert_eq!((&rule["state"], &rule["counts"]["hits"]), (&"without handler".into(), &0.into()), "{rules}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_in_conditions_are_masked() {
+    let mut fixture = Fixture::new(Guard::default()).await;
+    let condition = r#"(request.headers["authorization"] | "") != "Bearer hunterR""#;
+    let broken = r#"sorce.user == "Basic hunterB""#;
+    let changed = CONFIGURATION
+        .replace(r#"source.user == "smuggler""#, condition)
+        .replace(r#"sorce.user == "x""#, broken);
+    fixture.store.set([("conf.yaml", changed.as_str())]);
+    fixture.configurator.apply().await;
+    let close = "close.rule.istio-system";
+    for path in
+        ["/rulez/", "/rulej/", "/routesz/", "/routesj/", "/snapshotj/", "/configz/", "/diagnosticsj/", "/"]
+    {
+        let page = fixture.get(path).await;
+        assert!(!page.contains("hunter"), "{path}: {page}");
+    }
+    let resource = fixture.get(&format!("/configz/resource?name={close}")).await;
+    assert!(resource.contains("Bearer ***") && !resource.contains("hunter"), "{resource}");
+    assert!(fixture.get("/rulez/").await.contains("Bearer ***"));
+    let form = "attributes=request.headers[authorization]%3DBearer%20other-token";
+    let (_, _, answer) = fixture.ask(Method::POST, "/explainz/", form).await;
+    assert!(answer.contains("Bearer ***") && !answer.contains("hunter"), "{answer}");
+}
+
 /// From a rule to what it uses, and back, with the places.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_handlers_and_instances_lead_to_each_other() {

@@ -74,6 +74,8 @@ pub(super) struct View {
     pub(super) check_p99: Series,
     pub(super) checks_total: u64,
     pub(super) reports_total: u64,
+    /// Those of them that are messages of access logs.
+    pub(super) logs_total: u64,
     pub(super) limits_total: u64,
     pub(super) denials_total: u64,
 }
@@ -155,6 +157,7 @@ impl Trend {
         View {
             checks_total: calls(&self.checks),
             reports_total: self.reports(),
+            logs_total: self.logs.get(),
             limits_total: calls(&self.limits),
             denials_total: (server.program.denials)(),
             ..view(&points)

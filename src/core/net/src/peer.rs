@@ -1,6 +1,6 @@
 //! The peer of a connection: its address and its identity.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::tls::PeerIdentity;
@@ -14,11 +14,19 @@ pub enum PeerAddress {
     Unix,
 }
 
+/// An address of IPv4 as such, although a socket for both versions says `::ffff:127.0.0.1`.
+fn shown(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
 /// `host:port`, or `unix`.
 impl std::fmt::Display for PeerAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            PeerAddress::Tcp(address) => write!(f, "{address}"),
+            PeerAddress::Tcp(address) => write!(f, "{}", shown(*address)),
             PeerAddress::Unix => f.write_str("unix"),
         }
     }
@@ -78,10 +86,10 @@ impl Peer {
 impl std::fmt::Display for Peer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Peer::Tcp(address) => write!(f, "{address}"),
+            Peer::Tcp(address) => write!(f, "{}", shown(*address)),
             Peer::Tls(address, _) => match self.principal() {
-                None | Some("") => write!(f, "{address}"),
-                Some(name) => write!(f, "{address} {name}"),
+                None | Some("") => write!(f, "{}", shown(*address)),
+                Some(name) => write!(f, "{} {name}", shown(*address)),
             },
             Peer::Unix => f.write_str("unix"),
         }

@@ -55,6 +55,10 @@ impl EnvoyServices for EnvoyView {
         self.0.http_connections().list()
     }
 
+    fn http_connections_total(&self) -> u64 {
+        self.0.http_connections().total()
+    }
+
     fn unlimited(&self) -> mixer_introspect::Unlimited {
         let mixer_envoy::Unlimited { groups, others } = self.0.unlimited();
         let of = |group: mixer_envoy::UnlimitedCalls| {

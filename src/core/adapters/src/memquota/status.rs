@@ -68,7 +68,10 @@ impl Memquota {
         });
         HandlerStatus {
             quotas: quotas.collect(),
-            notes: vec![("keys in use", format!("{keys}, {bytes} of at most {} bytes", self.share.limit()))],
+            notes: vec![(
+                "keys in use",
+                format!("{keys}, {:.1} of {} KiB", bytes as f64 / 1024.0, self.share.limit() / 1024),
+            )],
             ..HandlerStatus::default()
         }
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::snapshot::{Condition, HandlerConfig, MappingOutline, RuleConfig, Snapshot};
 use crate::template::Variety;
 use mixer_base::scheduling::let_others_run;
+use mixer_base::secrets::mask_text;
 
 /// Everything that requests can reach. Serialises to the JSON of `routes show`; displays as the debug text of Istio Mixer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +61,7 @@ pub struct DestinationOutline {
 /// Instances behind one condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupOutline {
-    /// As written; `None` is unconditional.
+    /// As written, but for credentials; `None` is unconditional.
     pub condition: Option<String>,
     /// The rules are evaluated and not enforced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -168,7 +169,7 @@ fn describe(destinations: Destinations<'_>, inherited: bool) -> Vec<DestinationO
                 .map(|((condition, dry_run), (rules, mut instances))| {
                     instances.sort();
                     GroupOutline {
-                        condition: condition.map(str::to_owned),
+                        condition: condition.map(|text| mask_text(text).into_owned()),
                         dry_run,
                         rules: rules.into_iter().collect(),
                         instances,

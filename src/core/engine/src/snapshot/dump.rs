@@ -1,5 +1,6 @@
 //! The printable form of a snapshot.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde_json::Value;
 use super::{HeaderOperationConfig, HeaderOperationKind, RuleConfig, Snapshot};
 use crate::template::TEMPLATES;
 use mixer_base::scheduling::let_others_run;
-use mixer_base::secrets::mask_document;
+use mixer_base::secrets::{mask_document, mask_text};
 use mixer_config::{Diagnostic, Origin, ResourceKey};
 
 /// Everything in a snapshot, sorted by name. Serialises to the JSON of `snapshot dump`.
@@ -246,11 +247,36 @@ impl From<&Origin> for SourceDump {
 }
 
 impl SnapshotDump {
-    /// Masks parameters with secret names.
+    /// Masks parameters with secret names, and credentials in expressions.
     pub fn mask_secrets(&mut self) {
+        for rule in &mut self.rules {
+            mask_in_place(&mut rule.match_text);
+            let operations =
+                rule.request_header_operations.iter_mut().chain(&mut rule.response_header_operations);
+            operations.flat_map(|operation| &mut operation.values).for_each(mask_in_place);
+        }
+        for instance in &mut self.instances {
+            mask_texts(&mut instance.params);
+        }
         for handler in &mut self.handlers {
             mask_document(&mut handler.params);
         }
+    }
+}
+
+fn mask_in_place(text: &mut String) {
+    if let Cow::Owned(masked) = mask_text(text) {
+        *text = masked;
+    }
+}
+
+/// Masks the texts of a document, whatever their names are: those of instances are expressions.
+fn mask_texts(value: &mut Value) {
+    match value {
+        Value::String(text) => mask_in_place(text),
+        Value::Array(values) => values.iter_mut().for_each(mask_texts),
+        Value::Object(members) => members.values_mut().for_each(mask_texts),
+        _ => {}
     }
 }
 

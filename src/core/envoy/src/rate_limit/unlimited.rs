@@ -1,4 +1,4 @@
-//! Calls that pass because nothing in the configuration is for their descriptors: which they are, for operators.
+//! Descriptors that nothing in the configuration is for, which limits nothing: which they are, for operators.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use crate::config::{EnvoyConfig, Unmatched};
-use crate::descriptor::RateLimitRequest;
+use crate::descriptor::Descriptor;
 use mixer_base::log::escaped;
 use mixer_config::message::suggestion;
 use mixer_engine::snapshot::SnapshotId;
@@ -21,15 +21,15 @@ const MAX_KNOWN: usize = 256;
 /// Most bytes of a domain, and of the keys of a call.
 const MAX_TEXT: usize = 120;
 
-/// What to do about such calls.
-pub const CURE: &str = "name a quota for them in `ratelimit.quotas` of the envoybridge, or add a limits file (`kind: ratelimit`) for the domain";
+/// What to do about such descriptors.
+pub const CURE: &str = "name a quota for them in `ratelimit.quotas` of the envoybridge, or add a limits file for the domain; or correct the `domain` of the filter, or the keys of its routes";
 
-/// Calls of a domain with the same keys.
+/// Calls of a domain with a descriptor of the same keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnlimitedCalls {
     /// The domain; cut.
     pub domain: String,
-    /// The keys of a descriptor, joined with dots; descriptors are separated by commas. Cut.
+    /// The keys of the descriptor, joined with dots. Cut.
     pub keys: String,
     /// What the configuration lacks.
     pub why: String,
@@ -117,7 +117,12 @@ impl Table {
     }
 
     /// The group of a call; makes it if there is room.
-    fn group(&self, key: u64, request: &RateLimitRequest<'_>, why: String) -> Option<Arc<Group>> {
+    fn group(
+        &self,
+        key: u64,
+        (domain, descriptor): (&[u8], &Descriptor<'_>),
+        why: String,
+    ) -> Option<Arc<Group>> {
         let mut groups = self.groups.lock();
         if let Some(group) = groups.iter().find(|group| group.key == key) {
             return Some(Arc::clone(group));
@@ -125,7 +130,7 @@ impl Table {
         if groups.len() >= MAX_GROUPS {
             return None;
         }
-        let (domain, keys) = (shown([request.domain].into_iter()), keys(request));
+        let (domain, keys) = (shown([domain].into_iter()), keys(descriptor));
         let (calls, last) = (AtomicU64::new(0), AtomicU64::new(0));
         let group = Arc::new(Group { key, domain, keys, why, calls, last });
         groups.push(Arc::clone(&group));
@@ -171,24 +176,28 @@ impl Known {
         self.table.id
     }
 
-    /// Counts a call for which there is no limit and no quota. `now` is in seconds since 1970. Cost: a hash of the keys; a look at the limits of
-    /// the domain for the first call of a worker with these keys.
-    pub(crate) fn count(&mut self, request: &RateLimitRequest<'_>, config: &EnvoyConfig, now: u64) {
+    /// Counts a descriptor for which there is no limit and no quota, whatever is for the others of its call. `now` is in seconds since 1970. Cost: a
+    /// hash of the keys; a look at the limits of the domain for the first one of a worker with these keys.
+    pub(crate) fn count(
+        &mut self,
+        domain: &[u8],
+        descriptor: &Descriptor<'_>,
+        config: &EnvoyConfig,
+        now: u64,
+    ) {
         let mut hasher = self.table.hasher.build_hasher();
-        request.domain.hash(&mut hasher);
-        for descriptor in request.descriptors {
-            descriptor.entries.len().hash(&mut hasher);
-            descriptor.entries.iter().for_each(|(key, _)| key.hash(&mut hasher));
-        }
+        domain.hash(&mut hasher);
+        descriptor.entries.iter().for_each(|(key, _)| key.hash(&mut hasher));
         let key = hasher.finish();
         let is_full = self.calls.len() >= MAX_KNOWN;
         let call = match self.calls.get(&key) {
             Some(call) => call,
             None if is_full => &Call::Other,
             None => {
-                let call = match lacking(request, config) {
+                let of = (domain, descriptor);
+                let call = match lacking(of, config) {
                     None => Call::Expected,
-                    Some(why) => self.table.group(key, request, why).map_or(Call::Other, Call::Told),
+                    Some(why) => self.table.group(key, of, why).map_or(Call::Other, Call::Told),
                 };
                 self.calls.entry(key).or_insert(call)
             }
@@ -204,43 +213,35 @@ impl Known {
     }
 }
 
-/// What the configuration lacks for a call; `None` if it has a limit or a quota for the keys of a descriptor, with other values.
-fn lacking(request: &RateLimitRequest<'_>, config: &EnvoyConfig) -> Option<String> {
-    let selectors = || {
-        config.quotas.iter().filter(|quota| quota.domain == "*" || quota.domain.as_bytes() == request.domain)
-    };
-    let domain = config.domains.get(request.domain);
-    let is_named = request.descriptors.iter().any(|descriptor| {
-        let has = |name: &str| descriptor.entries.iter().any(|(key, _)| *key == name.as_bytes());
-        let keys: Vec<&[u8]> = descriptor.entries.iter().map(|(key, _)| *key).collect();
-        domain.is_some_and(|domain| domain.descriptors.limits_keys(&keys))
-            || selectors().any(|quota| quota.entries.iter().all(|(key, _)| has(key)))
-    });
-    if is_named {
+/// What the configuration lacks for a descriptor; `None` if it has a limit or a quota for its keys, with other values.
+fn lacking((name, descriptor): (&[u8], &Descriptor<'_>), config: &EnvoyConfig) -> Option<String> {
+    let selectors =
+        || config.quotas.iter().filter(|quota| quota.domain == "*" || quota.domain.as_bytes() == name);
+    let domain = config.domains.get(name);
+    let has = |name: &str| descriptor.entries.iter().any(|(key, _)| *key == name.as_bytes());
+    let keys: Vec<&[u8]> = descriptor.entries.iter().map(|(key, _)| *key).collect();
+    if domain.is_some_and(|domain| domain.descriptors.limits_keys(&keys))
+        || selectors().any(|quota| quota.entries.iter().all(|(key, _)| has(key)))
+    {
         return None;
     }
     let answered = match config.settings.ratelimit.unmatched {
         Unmatched::Error => "the calls fail (`unmatched: error`)",
-        _ => "the calls are answered OK",
+        _ => "nothing limits them",
     };
     if domain.is_some() || selectors().next().is_some() {
         return Some(format!("the limits and quotas for the domain are for other keys: {answered}"));
     }
-    let name = String::from_utf8_lossy(request.domain);
+    let name = String::from_utf8_lossy(name);
     let known = config.domains.values().map(|domain| domain.name.as_str());
     let known = known.chain(config.quotas.iter().map(|quota| quota.domain.as_str()));
     let near = suggestion(&name, known).map(|near| format!(" ({near})")).unwrap_or_default();
     Some(format!("no limits file and no entry of `ratelimit.quotas` is for the domain{near}: {answered}"))
 }
 
-fn keys(request: &RateLimitRequest<'_>) -> String {
-    let parts = request.descriptors.iter().enumerate().flat_map(|(at, descriptor)| {
-        let comma = (at > 0).then_some(&b", "[..]);
-        let keys = descriptor.entries.iter().enumerate();
-        let keys = keys.flat_map(|(at, (key, _))| (at > 0).then_some(&b"."[..]).into_iter().chain([*key]));
-        comma.into_iter().chain(keys)
-    });
-    shown(parts)
+fn keys(descriptor: &Descriptor<'_>) -> String {
+    let keys = descriptor.entries.iter().enumerate();
+    shown(keys.flat_map(|(at, (key, _))| (at > 0).then_some(&b"."[..]).into_iter().chain([*key])))
 }
 
 /// A text that callers chose: cut, and without control characters.

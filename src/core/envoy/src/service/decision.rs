@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use super::super::rate_limit::{self, LimitCode, LimitInfo, LimitStatus};
+use super::super::rate_limit::{self, LimitCode, LimitInfo, LimitStatus, RefusingQuota};
 use super::recording::RecordedExchange;
 use crate::config::settings::{Check as CheckSettings, LimitHeaders};
 use mixer_api::grpc::{Code, GrpcError};
@@ -288,5 +288,6 @@ pub(super) fn quota_status(name: &str, over: bool, level: Option<QuotaLevel>) ->
         remaining: level.map_or(0, |level| narrow(level.remaining)),
         reset: level.filter(|level| level.window.nanos > 0).map(|level| level.reset),
         matched: true,
+        refused_by: over.then(|| RefusingQuota { name: name.into(), failed: false }),
     }
 }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::super::attributes::Attributes;
 use super::super::descriptor::{Descriptor, RateLimitRequest, set_descriptor};
-use super::super::rate_limit::{self, Known, LimitCode, LimitInfo, LimitStatus};
+use super::super::rate_limit::{self, Known, LimitCode, LimitInfo, LimitStatus, RefusingQuota};
 use super::decision::quota_status;
 use super::recording::RecordedExchange;
 use super::{EnvoyService, SHOULD_RATE_LIMIT, SnapshotState, require_enabled};
@@ -116,9 +116,6 @@ impl EnvoyService {
         }
         let is_over = |statuses: &[LimitStatus]| statuses.iter().any(|s| s.code == LimitCode::OverLimit);
         let over = is_over(&statuses);
-        if over && !settings.shadow {
-            self.record_over_limit(call, &request, &statuses, arena);
-        }
         // A descriptor over its limit refuses the call whatever the others do: the proxy allows what is an error.
         if over && !settings.shadow {
             failures.overruled(call.context.metrics);
@@ -135,10 +132,13 @@ impl EnvoyService {
                 _ => status.matched = true,
             }
         }
-        if statuses.iter().all(|status| !status.matched) {
-            self.count_unlimited(call, &request);
+        if statuses.iter().any(|status| !status.matched) {
+            self.count_unlimited(call, &request, &statuses);
         }
         let refuses = is_over(&statuses) && !settings.shadow;
+        if refuses {
+            self.record_over_limit(call, &request, &statuses, arena);
+        }
         if !refuses && settings.unmatched == Unmatched::Error && statuses.iter().any(|s| !s.matched) {
             self.metrics.rate_limit(config, request.domain, "no_match");
             return invalid("no limit is configured for a descriptor");
@@ -158,19 +158,23 @@ impl EnvoyService {
         Ok(framed(&statuses, settings))
     }
 
-    /// Counts a call for which there is no limit and no quota.
-    fn count_unlimited(&self, call: LimitCall<'_>, request: &RateLimitRequest<'_>) {
+    /// Counts the descriptors for which there is no limit and no quota.
+    fn count_unlimited(&self, call: LimitCall<'_>, request: &RateLimitRequest<'_>, statuses: &[LimitStatus]) {
         let id = call.state.id;
         let mut known = self.unlimited.borrow_mut();
         if known.as_ref().is_none_or(|known| known.id() != id) {
             *known = Some(Known::new(self.shared.unlimited.of(id)));
         }
         if let Some(known) = &mut *known {
-            known.count(request, config_of(call.published.routes.snapshot()), self.shared.windows.now());
+            let config = config_of(call.published.routes.snapshot());
+            let both = statuses.iter().zip(request.descriptors);
+            for (_, descriptor) in both.filter(|(status, _)| !status.matched) {
+                known.count(request.domain, descriptor, config, self.shared.windows.now());
+            }
         }
     }
 
-    /// Records the first descriptor over its limit, with the attributes of its quotas.
+    /// Records the first descriptor that is refused, with the attributes of its quotas.
     #[cold]
     fn record_over_limit(
         &self,
@@ -193,8 +197,13 @@ impl EnvoyService {
             name.push_str(&String::from_utf8_lossy(key));
         }
         let of = |limit: &LimitInfo| format!("over the limit of {limit}");
-        let message = status.limit.as_ref().map_or_else(|| "over the limit".to_owned(), of);
-        let by = DeniedBy::Limit(&name);
+        let (by, message) = match &status.refused_by {
+            Some(quota) => (DeniedBy::Quota(&quota.name), quota.message()),
+            None => {
+                let message = status.limit.as_ref().map_or_else(|| "over the limit".to_owned(), of);
+                (DeniedBy::Limit(&name), message)
+            }
+        };
         let refusal = Refusal { code: Code::ResourceExhausted as i32, message: &message, by, cached: false };
         call.published.denials.record(refusal, snapshot, &bag, || request_of(&bag));
     }
@@ -255,6 +264,9 @@ impl EnvoyService {
                         (false, false) => Code::Unavailable,
                     };
                     let error = GrpcError::new(code, error.to_string());
+                    if status.code == LimitCode::Ok {
+                        status.refused_by = Some(RefusingQuota { name: quota.name.into(), failed: true });
+                    }
                     if let (Some(observation), Some(exchange)) = (recorder, exchange) {
                         exchange.failed(error.clone()).record(observation, &attributes);
                     }

@@ -24,8 +24,9 @@ fn count(known: &mut Known, domain: &str, descriptors: &[&[&str]]) {
         descriptors.iter().map(|keys| keys.iter().map(|key| (key.as_bytes(), &b"v"[..])).collect()).collect();
     let descriptors: Vec<Descriptor<'_>> =
         entries.iter().map(|entries| Descriptor { entries, limit: None, charge: 1 }).collect();
-    let request = RateLimitRequest { domain: domain.as_bytes(), descriptors: &descriptors };
-    known.count(&request, &config(), 7);
+    for descriptor in &descriptors {
+        known.count(domain.as_bytes(), descriptor, &config(), 7);
+    }
 }
 
 fn shown(tables: &Tables, id: u64) -> Vec<(String, String, u64)> {
@@ -40,12 +41,20 @@ fn calls_are_counted_by_domain_and_keys_over_workers() {
     for worker in &mut workers {
         count(worker, "shop", &[&["user", "path"], &["user"]]);
         count(worker, "edge", &[&["user"]]);
-        // Of other values: meant.
-        count(worker, "shop", &[&["user"], &["tenant"]]);
+        // Of other values: meant. That of the other descriptor is not.
+        count(worker, "shop", &[&["plan"], &["tenant"]]);
     }
     count(&mut workers[0], "shop", &[&["user", "path"], &["user"]]);
     let text = |domain: &str, keys: &str, calls| (domain.to_owned(), keys.to_owned(), calls);
-    assert_eq!(shown(&tables, 1), [text("shop", "user.path, user", 3), text("edge", "user", 2)]);
+    assert_eq!(
+        shown(&tables, 1),
+        [
+            text("shop", "user", 3),
+            text("shop", "user.path", 3),
+            text("edge", "user", 2),
+            text("shop", "plan", 2)
+        ]
+    );
     let groups = tables.list(SnapshotId(1)).groups;
     assert!(groups.iter().all(|group| group.why.starts_with("the limits and quotas for the domain")));
     assert_eq!(groups[0].last, UNIX_EPOCH + Duration::from_secs(7));
@@ -75,7 +84,7 @@ fn what_is_kept_is_bounded_and_in_one_line() {
         count(&mut known, &format!("{number}{long}"), &[&[&long, &long], &[&long]]);
     }
     let Unlimited { groups, others } = tables.list(SnapshotId(1));
-    assert_eq!((groups.len(), others), (MAX_GROUPS, 2000 - MAX_GROUPS as u64));
+    assert_eq!((groups.len(), others), (MAX_GROUPS, 4000 - MAX_GROUPS as u64));
     assert!(known.calls.len() <= MAX_KNOWN);
     for text in groups.iter().flat_map(|group| [&group.domain, &group.keys]) {
         assert!(text.len() <= MAX_TEXT + '…'.len_utf8() && !text.contains('\n'), "{text}");
