@@ -162,7 +162,7 @@ fn the_configuration_cache_is_examined() {
     // What the store has no longer serves without the cache.
     rule("nosuch == 1");
     let (status, alone) = cached(&flags);
-    assert!(status == 1 && alone[0].contains("; at a start, no configuration is served: "), "{alone:?}");
+    assert!(status == 1 && alone[0].contains("; no configuration is served: "), "{alone:?}");
     let (status, kept) = cached(&with_cache);
     assert!(
         status == 1

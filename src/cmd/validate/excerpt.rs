@@ -6,11 +6,7 @@ use std::fmt::Write as _;
 use super::location::location;
 use crate::cmd::io::{Io, Style};
 use crate::cmd::output::escaped;
-<<<<<<< HEAD
-use mixer_base::secrets::MASKED;
-=======
-use mixer_base::secrets::mask_text;
->>>>>>> bdisp
+use mixer_base::secrets::{MASKED, mask_text};
 use mixer_config::store::StoreContents;
 use mixer_config::yaml::mask_secrets;
 use mixer_config::{Diagnostic, Severity, Span};
@@ -56,13 +52,9 @@ pub(super) fn render(
         // A tab takes one column, as the caret counts.
         let shown = shown.trim_end().replace('\t', " ");
         let _ = writeln!(text, "{} {bar} {}", io.paint(Style::Dim, &number), escaped(&shown));
-<<<<<<< HEAD
-        let (column, note) = caret(diagnostic, &source, span);
         // What is masked may have been longer.
         let end = u32::try_from(shown.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
         let column = if shown.contains(MASKED) { column.min(end) } else { column };
-=======
->>>>>>> bdisp
         let blanks = " ".repeat(usize::try_from(column.saturating_sub(1)).unwrap_or(0).min(MAX_LINE_CHARS));
         let _ = writeln!(text, "{gutter} {bar} {blanks}{}{note}", io.paint(style, "^"));
     }

@@ -98,17 +98,12 @@ fn served(
         }
         (None, Some(problem)) => {
             let hint = if errors > 0 { validate } else { problem.hint.clone().unwrap_or_default() };
-<<<<<<< HEAD
-            // What a server that runs serves may be another one, the last good one.
-            fail(CHECK, format!("{found}; at a start, {}", problem.message), &hint)
-=======
             // The running server may serve what it had before.
             let said = match problem.message.strip_prefix("no configuration is served: ") {
                 Some(why) if is_running => format!("a start would serve nothing: {why}"),
                 _ => problem.message.clone(),
             };
             fail(CHECK, format!("{found}; {said}"), &hint)
->>>>>>> bdisp
         }
         // Ready or not, it does not serve what the store has: as `mixer server --dry-run`, which fails.
         (None, None) if errors > 0 || is_kept => {
