@@ -1,12 +1,11 @@
 //! A diagnostic with its source line.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::location::location;
 use crate::cmd::io::{Io, Style};
 use crate::cmd::output::escaped;
-use mixer_base::secrets::{MASKED, mask_text};
+use mixer_base::secrets::MASKED;
 use mixer_config::store::StoreContents;
 use mixer_config::yaml::mask_secrets;
 use mixer_config::{Diagnostic, Severity, Span};
@@ -47,7 +46,6 @@ pub(super) fn render(
     if let (Some(source), Some(span)) = (source, diagnostic.span) {
         let bar = io.paint(Style::Dim, "│");
         let (column, note) = caret(diagnostic, &source, span);
-        let (source, column) = masked(&source, column);
         let shown: String = source.chars().take(MAX_LINE_CHARS).collect();
         // A tab takes one column, as the caret counts.
         let shown = shown.trim_end().replace('\t', " ");
@@ -84,18 +82,6 @@ fn heading(diagnostic: &Diagnostic) -> String {
         diagnostic.message.rfind(&marker).and_then(|at| diagnostic.message.get(at + marker.len()..))
     });
     escaped(&tail.unwrap_or(&diagnostic.message).replace('\n', " ")).into_owned()
-}
-
-/// The line without credentials, and the column in it.
-fn masked(source: &str, column: u32) -> (Cow<'_, str>, u32) {
-    let shown = mask_text(source);
-    let same = source.chars().zip(shown.chars()).take_while(|(a, b)| a == b).count();
-    let at = usize::try_from(column).unwrap_or(usize::MAX);
-    if at <= same || matches!(shown, Cow::Borrowed(_)) {
-        return (shown, column);
-    }
-    let moved = (at + shown.chars().count()).saturating_sub(source.chars().count());
-    (shown, u32::try_from(moved.max(same)).unwrap_or(column))
 }
 
 /// The column of the caret and the note after it.
