@@ -159,6 +159,6 @@ fn limits_of_files_are_shown_with_their_hits() {
     };
     let user = row("edge.user");
     assert!(user.contains("data-label=\"Hits\">3<") && user.contains("<span class=\"bad\">1<"), "{page}");
-    assert!(page.contains("2 per day") && page.contains("9 per day"), "{page}");
+    assert!(page.contains("2 per DAY") && page.contains("9 per DAY"), "{page}");
     assert!(row("edge.plan_free.path").contains("data-label=\"Hits\">2<"), "{page}");
 }
