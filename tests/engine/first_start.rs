@@ -36,6 +36,24 @@ fn a_damaged_cache_is_reported_and_ignored() {
     assert_eq!(stage.check("bob"), Answer::Denied);
 }
 
+/// Of a rule whose instance is there but invalid, what is told is what is wrong with the instance: that is to be mended.
+#[test]
+fn what_is_withheld_names_the_cause() {
+    const LIMIT: &str = "kind: instance\nmetadata: {name: calls, namespace: istio-system}\n\
+        spec: {compiledTemplate: quota, params: {dimensions: {user: source.usr}}}\n\
+        ---\nkind: handler\nmetadata: {name: limits, namespace: istio-system}\n\
+        spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 1, validDuration: 1s}]}}\n\
+        ---\nkind: rule\nmetadata: {name: limit, namespace: istio-system}\n\
+        spec: {actions: [{handler: limits, instances: [calls]}]}\n";
+    let mut files = good();
+    files.put("/conf/limit.yaml", LIMIT);
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&files);
+    let published = stage.published();
+    let why = published.withheld.as_deref().unwrap_or_default();
+    assert!(why.contains("calls.instance.istio-system: ") && why.contains("source.usr"), "{why}");
+}
+
 /// Whenever the process ends, a restart serves nothing older than what served last.
 #[test]
 fn a_configuration_is_in_the_cache_before_it_serves() {
