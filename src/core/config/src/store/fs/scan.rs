@@ -74,6 +74,8 @@ pub(super) struct Scanner {
     size: u64,
     /// Files whose state on disk is not in effect yet.
     unsettled: BTreeMap<PathBuf, Unsettled>,
+    /// What the last walk could not read, and has no contents.
+    unread: BTreeSet<PathBuf>,
     /// What the last walk found in place of directories whose files stay in effect.
     replaced: Vec<PathBuf>,
     directories: replaced::Directories,
@@ -147,6 +149,7 @@ impl Scanner {
             openings: Openings::default(),
             size: 0,
             unsettled: BTreeMap::new(),
+            unread: BTreeSet::new(),
             replaced: Vec::new(),
             directories: replaced::Directories::default(),
             expected: BTreeSet::new(),
@@ -220,7 +223,7 @@ impl Scanner {
         self.has_read
     }
 
-    /// Whether a file exists of which no version was read, because it is in the middle of a change.
+    /// Whether there is, or was a moment ago, a file of which no version was read, because it is in the middle of a change.
     pub(super) fn awaits_writer(&self) -> bool {
         self.unsettled.keys().any(|path| !self.files.contains_key(path))
     }

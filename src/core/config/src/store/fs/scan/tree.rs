@@ -64,6 +64,7 @@ impl Scanner {
         if !(root_is_lost && self.lost == WhenLost::Keep) {
             self.read_found(&found.files, events, now, &mut problems);
         }
+        self.unread.extend(std::mem::take(&mut problems.unread));
         self.size = self.files.values().map(|file| file.stamp.length()).sum();
         self.note_files();
         let files = &self.files;
@@ -223,6 +224,34 @@ impl Scanner {
                 self.files.insert(path, cached);
             }
         }
+        self.miss_unread(&unsettled, events, now, &problems.lost);
+    }
+
+    /// Waits for what is gone and was not read before: a program that replaces a file may rename or remove it first, and as far as anybody knows
+    /// it has what is missing elsewhere. `waiting`: what was in the middle of a change at the last look.
+    fn miss_unread(
+        &mut self,
+        waiting: &BTreeMap<PathBuf, Unsettled>,
+        events: &BTreeMap<PathBuf, Option<LastEvent>>,
+        now: Instant,
+        lost: &[PathBuf],
+    ) {
+        let mut unread = std::mem::take(&mut self.unread);
+        if self.lost == WhenLost::Drop {
+            return;
+        }
+        unread.extend(waiting.keys().cloned());
+        for path in unread {
+            let is_known = self.files.contains_key(&path) || self.unsettled.contains_key(&path);
+            if is_known || lost.iter().any(|lost| path.starts_with(lost)) || !is_gone(&path) {
+                continue;
+            }
+            let was_back = events.get(&path).copied().flatten().is_some();
+            let next = Unsettled::missed(waiting.get(&path), was_back, self.is_moving, now);
+            if !next.is_gone(now) {
+                self.unsettled.insert(path, next);
+            }
+        }
     }
 
     /// Whether files at or below a path have contents that stay in effect when it cannot be read.
@@ -237,6 +266,12 @@ impl Scanner {
         let mut below = from.take_while(|path| path.starts_with(directory));
         self.lost == WhenLost::Keep && below.any(|path| !found.contains(path))
     }
+}
+
+/// Whether nothing has this name, not even a link that leads nowhere.
+fn is_gone(path: &Path) -> bool {
+    let gone = [std::io::ErrorKind::NotFound, std::io::ErrorKind::NotADirectory];
+    std::fs::symlink_metadata(path).is_err_and(|error| gone.contains(&error.kind()))
 }
 
 /// Whether a file is at or below a path.
