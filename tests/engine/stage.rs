@@ -58,6 +58,8 @@ pub(crate) struct Files {
     pub(crate) always_empty: Vec<String>,
     /// Directories that have had other files than configuration since the start.
     pub(crate) always_bare: Vec<String>,
+    /// How often a source that was connected again had less than before.
+    pub(crate) lapses: u64,
     /// The whole directory cannot be read: the store keeps what it had.
     pub(crate) lost: bool,
     /// The store failed at its first read.
@@ -130,6 +132,7 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
         };
         let shown = |paths: &[String]| paths.iter().map(|path| path.as_str().into()).collect();
         (contents.always_empty, contents.always_bare) = (shown(&self.always_empty), shown(&self.always_bare));
+        contents.lapses = self.lapses;
         let changing = self.changing.iter().filter(|file| !self.lost && !self.unreadable.contains(file));
         let (changing, new): (Vec<_>, Vec<_>) = changing.partition(|file| known.contains_key(*file));
         contents.changing = changing.into_iter().map(|file| file.as_str().into()).collect();

@@ -34,6 +34,8 @@ pub struct StoreContents {
     /// The directories that have other entries than configuration, and had none of that at each look since the store was opened: a mount
     /// point may have a `.gitkeep`.
     pub always_bare: Vec<Arc<str>>,
+    /// How often a server that was connected again had less of a collection than before: it may not have read everything yet.
+    pub lapses: u64,
     /// Unreadable files and documents, duplicates, and so on.
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
@@ -146,6 +148,7 @@ impl StoreContents {
         self.broken.extend(other.broken.iter().cloned());
         self.always_empty.extend(other.always_empty.iter().cloned());
         self.always_bare.extend(other.always_bare.iter().cloned());
+        self.lapses += other.lapses;
         self.define(other.resources.iter().cloned());
     }
 
