@@ -75,12 +75,6 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// Checks for changes now instead of waiting for a notification; [`changed`](Self::changed) reports them.
     fn rescan(&self) {}
 
-    /// [`rescan`](Self::rescan), by an operator who says that the configuration is complete: a file that is gone or empty counts as deleted
-    /// at once.
-    fn reread(&self) {
-        self.rescan();
-    }
-
     /// [`rescan`](Self::rescan), and waits until it is done, but for a second at most: whatever had changed before is counted by
     /// [`version`](Self::version) and [`awaits_change`](Self::awaits_change) then. Cancel safe.
     fn looked(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {

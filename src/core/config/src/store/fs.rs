@@ -347,10 +347,6 @@ impl ConfigStore for FsStore {
         self.shared.wake.rescan();
     }
 
-    fn reread(&self) {
-        self.shared.wake.reread();
-    }
-
     fn looked(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let (begun, version) = {
             let published = self.shared.published.lock();

@@ -113,8 +113,6 @@ pub(super) struct Scanner {
     is_told: bool,
     /// Whether files came and are gone again since the last scan: what others defined that are missing may be in one that was seen by nobody.
     is_moving: bool,
-    /// Whether the scan that goes on was asked for by an operator who says that the configuration is complete.
-    is_complete: bool,
     /// The file system of the directory in which the root is.
     #[cfg(test)]
     device_above: Option<u64>,
@@ -172,7 +170,6 @@ impl Scanner {
             missing_since: None,
             is_told: false,
             is_moving: false,
-            is_complete: false,
             #[cfg(test)]
             device_above: None,
             #[cfg(test)]
@@ -238,7 +235,6 @@ impl Scanner {
     /// Brings the contents up to date; true if they changed.
     pub(super) fn scan(&mut self, scope: Scope, mut noted: Noted, now: Instant) -> bool {
         let before = Arc::clone(&self.contents);
-        self.is_complete = noted.is_complete;
         if self.tend_watch(now) {
             (noted.everything, noted.lost) = (true, true);
         }
@@ -318,7 +314,7 @@ impl Scanner {
             event,
             may_be_open: self.may_be_open(path),
             watch: self.watch.as_ref().map(|watch| (watch, &*self.root)),
-            distrust_empty: self.lost == WhenLost::Keep && !self.is_complete,
+            distrust_empty: self.lost == WhenLost::Keep,
             keeps_last: self.lost == WhenLost::Keep,
             leases: self.leases,
             reading: self.reading,

@@ -219,7 +219,7 @@ impl Scanner {
             }
             let was_back = events.get(&path).copied().flatten().is_some();
             let next = Unsettled::missed(unsettled.get(&path), was_back, self.is_moving, now);
-            if !next.is_gone(now) && !self.is_complete {
+            if !next.is_gone(now) {
                 self.unsettled.insert(path.clone(), next);
                 self.files.insert(path, cached);
             }
