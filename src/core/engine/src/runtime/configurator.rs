@@ -403,9 +403,7 @@ impl Configurator {
         self.applied.as_ref().is_some_and(|applied| {
             applied.diagnostics != contents.diagnostics
                 || applied.unavailable != contents.unavailable
-                || (waits && applied.changing != contents.changing)
-                || (waits && applied.always_empty != contents.always_empty)
-                || (waits && applied.always_bare != contents.always_bare)
+                || (waits && !applied.waits_like(contents))
         })
     }
 

@@ -137,7 +137,7 @@ impl Scanner {
         let is_it = |file: &Arc<str>| **file == *name;
         let mut told = self.contents.diagnostics.iter().filter(|problem| problem.code == walk::FILE_IGNORED);
         told.any(|problem| problem.file.as_ref().is_some_and(is_it))
-            != (metadata.is_some() && walk::is_told_as_not_read(path))
+            || (metadata.is_some() && walk::is_told_as_not_read(path))
     }
 
     /// A file that was read, or was about to be, does not exist. `None`: the tree is to be walked.

@@ -13,10 +13,15 @@ use super::super::{WhenLost, mounts, parallel, replaced};
 use super::steady::signature;
 use super::{Coverage, Scanner};
 use crate::store::IdentityRule;
+use crate::store::document::read_file_as;
+use crate::{RawResource, ResourceKey};
 use mixer_base::load::{self, Load, LoadId};
+use mixer_base::regular_file;
 
 /// Minimum files per thread.
 const FILES_PER_THREAD: usize = 16;
+/// Maximum size of a file that is read although its name is none of configuration, in bytes.
+const MAX_MISNAMED: u64 = 1 << 20;
 
 impl Scanner {
     /// Walks the tree and reads changed files.
@@ -85,6 +90,7 @@ impl Scanner {
         contents.always_empty = directories.always_empty.iter().map(shown).collect();
         contents.always_bare =
             (&directories.always_bare - &directories.always_empty).iter().map(shown).collect();
+        contents.misnamed = self.misnamed(&found.unread);
         self.is_intact = problems.broken.is_empty();
         let not_followed = found.links.iter().map(|link| walk::not_followed(link));
         let not_read = found.unread.iter().map(|file| walk::not_read(file));
@@ -99,6 +105,26 @@ impl Scanner {
             // The error may end outside the tree, for example at the target of a broken link.
             self.coverage = Coverage::Partial;
         }
+    }
+
+    /// The resources of files that are not read because of their names: one that is defined nowhere else may be in a file whose name was
+    /// misspelt.
+    fn misnamed(&self, unread: &[PathBuf]) -> Vec<(ResourceKey, Arc<str>)> {
+        if self.lost == WhenLost::Drop {
+            return Vec::new();
+        }
+        let read = |path: &PathBuf| {
+            let (file, metadata) = regular_file::open(path).ok()?;
+            let bytes = regular_file::read_open(&file, &metadata, MAX_MISNAMED).ok()?;
+            let name: Arc<str> = path.display().to_string().into();
+            let contents = read_file_as(self.reading, &name, &bytes, None);
+            Some((contents.resources, name))
+        };
+        let all = unread.iter().filter_map(read);
+        let keys = |(resources, name): (Vec<Arc<RawResource>>, Arc<str>)| {
+            resources.into_iter().map(move |resource| (resource.key.clone(), Arc::clone(&name)))
+        };
+        all.flat_map(keys).collect()
     }
 
     /// Looks what is there.

@@ -29,3 +29,23 @@ async fn a_request_to_look_deletes_nothing_that_is_missing_for_a_moment() {
         scene.galley.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_gets_a_name_that_is_not_read_deletes_nothing() {
+    let scene = Scene::new(&[("rule.yaml", RULE), ("gateway.yaml", GATEWAY)], true);
+    scene.galley.synced().await;
+    let path = |name: &str| scene.directory.path().join(name);
+    std::fs::rename(path("rule.yaml"), path("rule.YAML")).unwrap();
+    scene
+        .until("it is held", |scene| scene.why().contains("rule.YAML is not read, and has what is gone"))
+        .await;
+    assert_eq!(scene.rules().len(), 1);
+    std::fs::rename(path("rule.YAML"), path("other.yaml")).unwrap();
+    scene.until("it is there again", |scene| scene.why().is_empty()).await;
+    assert_eq!(scene.rules().len(), 1);
+    // A copy of a file that is read keeps nothing.
+    std::fs::write(path("other.yaml.txt"), RULE).unwrap();
+    scene.write("other.yaml", GATEWAY);
+    scene.until("the rule is deleted", |scene| scene.rules().is_empty()).await;
+    scene.galley.stop().await;
+}
