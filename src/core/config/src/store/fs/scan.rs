@@ -22,7 +22,7 @@ use super::watch::{LastEvent, Noted, Watch};
 use super::{WhenLost, replaced};
 use crate::store::{Reading, StoreContents};
 use follow::Events;
-use openings::Openings;
+use openings::{Drafts, Openings};
 use steady::Steadiness;
 use writers::Opened;
 
@@ -70,6 +70,8 @@ pub(super) struct Scanner {
     opened: Opened,
     /// Those that others may have open.
     openings: Openings,
+    /// What may be about to become one of them.
+    drafts: Drafts,
     /// Their sizes together, in bytes.
     size: u64,
     /// Files whose state on disk is not in effect yet.
@@ -111,7 +113,8 @@ pub(super) struct Scanner {
     missing_since: Option<Instant>,
     /// Whether all changes are told, but for what is mounted.
     is_told: bool,
-    /// Whether files came and are gone again since the last scan: what others defined that are missing may be in one that was seen by nobody.
+    /// Whether files came and are gone again since the last scan, or are being written by another name: what others defined that are missing may be
+    /// in one that was seen by nobody.
     is_moving: bool,
     /// The file system of the directory in which the root is.
     #[cfg(test)]
@@ -145,6 +148,7 @@ impl Scanner {
             shared: BTreeSet::new(),
             opened: Opened::default(),
             openings: Openings::default(),
+            drafts: Drafts::default(),
             size: 0,
             unsettled: BTreeMap::new(),
             unread: BTreeSet::new(),
@@ -262,7 +266,9 @@ impl Scanner {
         }
         let any = noted.everything || !noted.paths.is_empty();
         let (events, is_elsewhere) = self.events(&noted);
-        self.is_moving = noted.lost || noted.is_renaming || self.have_come_and_gone(&events);
+        self.drafts.note(&events, now);
+        self.is_moving =
+            noted.lost || noted.is_renaming || self.drafts.are_written() || self.have_come_and_gone(&events);
         let covered = match scope {
             Scope::Noted if self.has_read && !noted.everything && !is_elsewhere && !self.steadiness.keeps => {
                 self.scan_paths(&events, now)
