@@ -317,6 +317,24 @@ fn with_serve_valid_an_empty_directory_is_empty() {
     assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
 }
 
+/// Files with comments alone.
+#[test]
+fn what_changes_no_resource_starts_the_time_anew() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    stage.change(&Files::default());
+    stage.change(&first());
+    for _ in 0..4 {
+        stage.pass(Duration::from_secs(3));
+        assert_eq!(stage.check("bob"), Answer::Denied);
+        stage.touch();
+    }
+    stage.pass(Duration::from_secs(4));
+    assert_eq!((stage.check("bob"), stage.kept().len()), (Answer::Denied, 3));
+    stage.pass(Duration::from_secs(2));
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+}
+
 /// It may have been started again, and still be reading its files.
 #[test]
 fn what_a_source_lacks_that_was_connected_again_may_still_come() {

@@ -165,6 +165,8 @@ struct StageStore {
     known: Mutex<BTreeMap<String, String>>,
     /// Nothing was read yet: the file system hangs.
     hangs: AtomicBool,
+    /// When something last happened.
+    touched: Mutex<Option<std::time::Instant>>,
 }
 
 impl ConfigStore for StageStore {
@@ -185,6 +187,10 @@ impl ConfigStore for StageStore {
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::pending())
+    }
+
+    fn touched(&self) -> Option<std::time::Instant> {
+        *self.touched.lock()
     }
 }
 
@@ -407,6 +413,7 @@ impl Stage {
             contents: Mutex::new(Arc::new(self.placed(files).read(None, &mut known))),
             known: Mutex::new(known),
             hangs: AtomicBool::new(hangs),
+            touched: Mutex::default(),
         });
         let cache = self
             .uses_cache
@@ -492,6 +499,12 @@ impl Stage {
         *store.contents.lock() = Arc::new(read);
         store.hangs.store(false, Ordering::Relaxed);
         self.apply();
+    }
+
+    /// Something happens that changes no resource.
+    pub(crate) fn touch(&self) {
+        let now = self.background.block_on(async { tokio::time::Instant::now().into_std() });
+        *self.process().store.touched.lock() = Some(now);
     }
 
     fn apply(&mut self) {

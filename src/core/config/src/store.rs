@@ -92,6 +92,11 @@ pub trait ConfigStore: Send + Sync + 'static {
         false
     }
 
+    /// When something last happened to it, whether or not a resource changed; `None` of a store of which the versions tell.
+    fn touched(&self) -> Option<Instant> {
+        None
+    }
+
     /// Whether the last read succeeded, and a read in progress is not overdue. Errors: why not.
     fn availability(&self) -> Result<(), Outage> {
         let why = self.contents().unavailable.clone();

@@ -80,6 +80,13 @@ impl Refill {
         }
     }
 
+    /// Something happened to the store then, whatever it changed.
+    pub fn touch(&mut self, at: Instant) {
+        if let Self::Filling { changed, .. } = self {
+            *changed = at.max(*changed);
+        }
+    }
+
     /// When it is complete, if nothing changes.
     pub fn due(self) -> Option<Instant> {
         match self {

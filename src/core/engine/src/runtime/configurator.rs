@@ -231,7 +231,7 @@ impl Configurator {
         let changes =
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
-        self.refill.look(&contents, self.waits || events > 0);
+        self.refill.look(&*self.options.store, &contents, self.waits || events > 0);
         let is_moved =
             self.applied.as_ref().is_some_and(|applied| moves(&applied.resources, &contents.resources));
         if is_moved {

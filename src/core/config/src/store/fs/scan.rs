@@ -87,6 +87,10 @@ pub(super) struct Scanner {
     has_read: bool,
     /// When the tree was last walked.
     walked: Option<Instant>,
+    /// What the last walk found.
+    signature: Option<u64>,
+    /// When something last happened to a file, whether or not it changed a resource.
+    touched: Option<Instant>,
     watch: Option<Watch>,
     events: Option<Events>,
     /// The number of files that are symbolic links.
@@ -158,6 +162,8 @@ impl Scanner {
             contents: Arc::default(),
             has_read: false,
             walked: None,
+            signature: None,
+            touched: None,
             watch: None,
             events: None,
             links: 0,
@@ -219,6 +225,11 @@ impl Scanner {
         self.expected.extend(files);
     }
 
+    /// When something last happened to a file, whether or not it changed a resource.
+    pub(super) fn touched(&self) -> Option<Instant> {
+        self.touched
+    }
+
     /// Whether a scan was completed: before, the contents mean nothing.
     pub(super) fn has_read(&self) -> bool {
         self.has_read
@@ -266,6 +277,9 @@ impl Scanner {
         }
         let any = noted.everything || !noted.paths.is_empty();
         let (events, is_elsewhere) = self.events(&noted);
+        if events.iter().any(|(path, event)| event.is_some() && walk::is_configuration(path)) {
+            self.touched = Some(now);
+        }
         self.drafts.note(&events, now);
         self.is_moving =
             noted.lost || noted.is_renaming || self.drafts.are_written() || self.have_come_and_gone(&events);

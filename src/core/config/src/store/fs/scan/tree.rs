@@ -33,7 +33,11 @@ impl Scanner {
         self.walked_mounts = mounts::below(self.root.canonicalize().ok().as_deref());
         let mut found = Walk::default();
         self.walk(&mut found);
-        self.steadiness.walked = Some(signature(&found));
+        let signature = Some(signature(&found));
+        self.steadiness.walked = signature;
+        if std::mem::replace(&mut self.signature, signature) != signature {
+            self.touched = Some(now);
+        }
         self.replaced.clear();
         let mut problems = Problems::default();
         for (path, error) in std::mem::take(&mut found.errors) {
