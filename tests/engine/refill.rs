@@ -316,3 +316,50 @@ fn with_serve_valid_an_empty_directory_is_empty() {
     stage.change(&files);
     assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
 }
+
+/// Files with comments alone.
+#[test]
+fn what_changes_no_resource_starts_the_time_anew() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&good());
+    stage.change(&Files::default());
+    stage.change(&first());
+    for _ in 0..4 {
+        stage.pass(Duration::from_secs(3));
+        assert_eq!(stage.check("bob"), Answer::Denied);
+        stage.touch();
+    }
+    stage.pass(Duration::from_secs(4));
+    assert_eq!((stage.check("bob"), stage.kept().len()), (Answer::Denied, 3));
+    stage.pass(Duration::from_secs(2));
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()));
+}
+
+/// It may have been started again, and still be reading its files.
+#[test]
+fn what_a_source_lacks_that_was_connected_again_may_still_come() {
+    for policy in [OnConfigError::KeepLast, OnConfigError::Refuse] {
+        let mut stage = Stage::new(policy, false);
+        stage.start(&good());
+        stage.change(&Files { lapses: 1, ..first() });
+        let why = "no-bob.rule.istio-system: the source was connected again, and had less than before: it may still be reading its \
+                   configuration; it counts as deleted when nothing changed for 5 s, or after 300 s";
+        let kept = stage.kept();
+        assert!(kept.len() == 3 && kept.contains(&why.to_owned()), "{policy:?}: {kept:?}");
+        stage.pass(Duration::from_secs(4));
+        assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?}");
+        // All is there again, and later deletions take effect at once.
+        stage.change(&Files { lapses: 2, ..good() });
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()), "{policy:?}");
+        stage.pass(QUIET);
+        stage.change(&Files { lapses: 2, ..first() });
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()), "{policy:?}");
+        // What does not come back was deleted.
+        stage.change(&Files { lapses: 2, ..good() });
+        stage.change(&Files { lapses: 3, ..first() });
+        stage.pass(Duration::from_secs(4));
+        assert_eq!(stage.check("bob"), Answer::Denied, "{policy:?}");
+        stage.pass(Duration::from_secs(2));
+        assert_eq!((stage.check("bob"), stage.kept()), (Answer::Allowed, Vec::new()), "{policy:?}");
+    }
+}

@@ -58,6 +58,10 @@ pub(crate) struct Files {
     pub(crate) always_empty: Vec<String>,
     /// Directories that have had other files than configuration since the start.
     pub(crate) always_bare: Vec<String>,
+    /// Files that are not read because of their names.
+    pub(crate) misnamed: BTreeMap<String, String>,
+    /// How often a source that was connected again had less than before.
+    pub(crate) lapses: u64,
     /// The whole directory cannot be read: the store keeps what it had.
     pub(crate) lost: bool,
     /// The store failed at its first read.
@@ -130,6 +134,11 @@ spec: {{actions: [{{handler: h, instances: [i]}}]}}
         };
         let shown = |paths: &[String]| paths.iter().map(|path| path.as_str().into()).collect();
         (contents.always_empty, contents.always_bare) = (shown(&self.always_empty), shown(&self.always_bare));
+        let misnamed = self.misnamed.iter().map(|(file, text)| (file.as_str(), text.as_str()));
+        let misnamed = MemoryStore::reading("memory://", reading, misnamed).contents();
+        let misnamed =
+            misnamed.resources.iter().map(|found| (found.key.clone(), Arc::clone(&found.origin.file)));
+        (contents.misnamed, contents.lapses) = (misnamed.collect(), self.lapses);
         let changing = self.changing.iter().filter(|file| !self.lost && !self.unreadable.contains(file));
         let (changing, new): (Vec<_>, Vec<_>) = changing.partition(|file| known.contains_key(*file));
         contents.changing = changing.into_iter().map(|file| file.as_str().into()).collect();
@@ -156,6 +165,8 @@ struct StageStore {
     known: Mutex<BTreeMap<String, String>>,
     /// Nothing was read yet: the file system hangs.
     hangs: AtomicBool,
+    /// When something last happened.
+    touched: Mutex<Option<std::time::Instant>>,
 }
 
 impl ConfigStore for StageStore {
@@ -176,6 +187,10 @@ impl ConfigStore for StageStore {
 
     fn changed(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(std::future::pending())
+    }
+
+    fn touched(&self) -> Option<std::time::Instant> {
+        *self.touched.lock()
     }
 }
 
@@ -398,6 +413,7 @@ impl Stage {
             contents: Mutex::new(Arc::new(self.placed(files).read(None, &mut known))),
             known: Mutex::new(known),
             hangs: AtomicBool::new(hangs),
+            touched: Mutex::default(),
         });
         let cache = self
             .uses_cache
@@ -454,7 +470,7 @@ impl Stage {
     /// The files in the namespace of this engine.
     fn placed(&self, files: &Files) -> Files {
         let mut files = files.clone();
-        let texts = files.texts.values_mut();
+        let texts = files.texts.values_mut().chain(files.misnamed.values_mut());
         texts.for_each(|text| *text = text.replace("istio-system", &self.namespace));
         files
     }
@@ -483,6 +499,12 @@ impl Stage {
         *store.contents.lock() = Arc::new(read);
         store.hangs.store(false, Ordering::Relaxed);
         self.apply();
+    }
+
+    /// Something happens that changes no resource.
+    pub(crate) fn touch(&self) {
+        let now = self.background.block_on(async { tokio::time::Instant::now().into_std() });
+        *self.process().store.touched.lock() = Some(now);
     }
 
     fn apply(&mut self) {

@@ -128,3 +128,31 @@ fn every_change_that_may_refuse_less_waits() {
         assert_eq!((stage.check("eve"), stage.kept()), (Answer::Allowed, Vec::new()), "{what}");
     }
 }
+
+/// `mv two.yaml two.YAML`.
+#[test]
+fn a_file_that_gets_a_name_that_is_not_read_deletes_nothing() {
+    let mut stage = Stage::new(OnConfigError::KeepLast, true);
+    stage.start(&files("dan, eve", "mallory"));
+    let mut renamed = files("dan, eve", "mallory");
+    renamed.remove("/conf/two.yaml");
+    let without = renamed.clone();
+    renamed.misnamed.insert("/conf/two.YAML".to_owned(), list("l2", "mallory"));
+    stage.change(&renamed);
+    let why = "of-l2.rule.istio-system: its file is gone, and /conf/two.YAML is not read: its name does not end in .yaml or .yml";
+    for _ in 0..2 {
+        let kept = stage.kept();
+        assert!(stage.check("mallory") == Answer::Denied && kept.contains(&why.to_owned()), "{kept:?}");
+        stage.start(&renamed);
+        stage.pass(crate::refill::QUIET);
+    }
+    // A copy is not what was meant where the file is still read.
+    let mut copied = without.clone();
+    copied.put("/conf/two.yaml", list("l3", "erin"));
+    copied.misnamed.clone_from(&renamed.misnamed);
+    stage.change(&copied);
+    assert_eq!((stage.check("mallory"), stage.kept()), (Answer::Allowed, Vec::new()));
+    stage.change(&files("dan, eve", "mallory"));
+    stage.change(&without);
+    assert_eq!((stage.check("mallory"), stage.kept()), (Answer::Allowed, Vec::new()));
+}

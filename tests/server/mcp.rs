@@ -314,6 +314,34 @@ fn a_source_that_comes_back_empty_and_is_filled_later_opens_nothing() {
     assert_eq!(source.refusals(), Vec::<String>::new());
 }
 
+/// As one does that is started again while its files are copied.
+#[test]
+fn a_source_that_comes_back_with_a_part_of_its_rules_opens_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    copy_of_the_sample(directory.path());
+    std::fs::remove_file(directory.path().join("deny.yaml")).unwrap();
+    let mut source = McpSource::serving(&sample_configuration());
+    let server = on(&source).start();
+    assert!(is_denied(&server));
+    source.stop();
+    let streams = source.streams();
+    source.set(directory.path());
+    source.resume();
+    until(&server, "it is connected again", || source.streams() > streams && source.is_answered(RULES));
+    let is_told = || kept(&server).contains("had less than before");
+    until(&server, "it is told", is_told);
+    assert!(is_denied(&server) || !is_told(), "{}", state(&server));
+    source.set(&sample_configuration());
+    until(&server, "nothing is degraded", || state(&server)["degraded"] == json!({}));
+    assert!(is_denied(&server), "{}", state(&server));
+    // What it lacks for long was deleted while it was away.
+    source.stop();
+    source.set(directory.path());
+    source.resume();
+    until(&server, "it is deleted", || !is_denied(&server));
+    assert_eq!(source.refusals(), Vec::<String>::new());
+}
+
 #[test]
 fn a_start_with_a_cache_and_a_source_without_rules_opens_nothing() {
     let directory = tempfile::tempdir().unwrap();

@@ -75,12 +75,6 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// Checks for changes now instead of waiting for a notification; [`changed`](Self::changed) reports them.
     fn rescan(&self) {}
 
-    /// [`rescan`](Self::rescan), by an operator who says that the configuration is complete: a file that is gone or empty counts as deleted
-    /// at once.
-    fn reread(&self) {
-        self.rescan();
-    }
-
     /// [`rescan`](Self::rescan), and waits until it is done, but for a second at most: whatever had changed before is counted by
     /// [`version`](Self::version) and [`awaits_change`](Self::awaits_change) then. Cancel safe.
     fn looked(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
@@ -96,6 +90,11 @@ pub trait ConfigStore: Send + Sync + 'static {
     /// events that were not looked at.
     fn awaits_change(&self) -> bool {
         false
+    }
+
+    /// When something last happened to it, whether or not a resource changed; `None` of a store of which the versions tell.
+    fn touched(&self) -> Option<Instant> {
+        None
     }
 
     /// Whether the last read succeeded, and a read in progress is not overdue. Errors: why not.

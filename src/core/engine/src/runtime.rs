@@ -21,6 +21,7 @@ mod last_good;
 mod loosened;
 mod made_attributes;
 mod problem_log;
+mod refilling;
 mod removals;
 mod requests;
 mod resolution;

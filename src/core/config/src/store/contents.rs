@@ -34,6 +34,10 @@ pub struct StoreContents {
     /// The directories that have other entries than configuration, and had none of that at each look since the store was opened: a mount
     /// point may have a `.gitkeep`.
     pub always_bare: Vec<Arc<str>>,
+    /// The resources of files that are not read because of their names, with the file, although the names seem to be meant for files that are.
+    pub misnamed: Vec<(ResourceKey, Arc<str>)>,
+    /// How often a server that was connected again had less of a collection than before: it may not have read everything yet.
+    pub lapses: u64,
     /// Unreadable files and documents, duplicates, and so on.
     pub diagnostics: Diagnostics,
     /// Why the store is unavailable, if it is: the text of the readiness probe.
@@ -125,6 +129,14 @@ impl StoreContents {
         self.changing.iter().find(|file| !reported(file))
     }
 
+    /// Whether the reasons are those of another version for which what it lacks is not deleted, but for what cannot be read.
+    pub fn waits_like(&self, other: &Self) -> bool {
+        self.changing == other.changing
+            && self.always_empty == other.always_empty
+            && self.always_bare == other.always_bare
+            && self.misnamed == other.misnamed
+    }
+
     /// Adds the contents of files.
     pub(super) fn add<'f>(&mut self, files: impl IntoIterator<Item = &'f FileContents>) {
         let mut added = Vec::new();
@@ -146,6 +158,7 @@ impl StoreContents {
         self.broken.extend(other.broken.iter().cloned());
         self.always_empty.extend(other.always_empty.iter().cloned());
         self.always_bare.extend(other.always_bare.iter().cloned());
+        self.lapses += other.lapses;
         self.define(other.resources.iter().cloned());
     }
 
@@ -276,6 +289,7 @@ impl StoreContents {
             && self.unavailable == before.unavailable
             && self.always_empty == before.always_empty
             && self.always_bare == before.always_bare
+            && self.misnamed == before.misnamed
             && self.diagnostics == before.diagnostics
             && self.resources.len() == before.resources.len()
             && self

@@ -3,6 +3,7 @@
 //! Objects come by collection, or kind. There are no contents until every collection was received once. From then on the last
 //! contents stay in effect, whatever becomes of the server; [`ConfigStore::availability`] tells of an outage.
 
+mod collection;
 mod unknown;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +18,10 @@ use tokio::time::Instant;
 
 use super::{Broken, CollectionStatus, ConfigStore, Outage, ReadObject, SourceStatus, StoreContents};
 use crate::RawResource;
+use collection::{Collection, MAX_LISTED};
 use mixer_base::shared_map::SharedMap;
 pub use unknown::object_size;
-use unknown::{first_segment, is_left_out, no_room, origin_of, too_much, unknown, unread};
+use unknown::{first_segment, is_left_out, no_room, origin_of, unknown, unread};
 
 /// Changes are announced when none arrives for this long: those of one configuration arrive by collection.
 const QUIET: Duration = Duration::from_millis(20);
@@ -31,8 +33,6 @@ const EMPTIED_QUIET: Duration = Duration::from_secs(1);
 const EMPTIED_MAX_DELAY: Duration = Duration::from_secs(5);
 /// Maximum [size](object_size) of all objects, in bytes: more than that of 100 000 rules.
 pub const MAX_OBJECT_BYTES: usize = 304 << 20;
-/// Objects of a collection for which there is no room that are listed one by one. With more, all of the collection is unknown.
-const MAX_LISTED: usize = 100;
 /// Whether a collection may come later.
 type MayCome = Box<dyn Fn(&str) -> bool + Send>;
 
@@ -93,6 +93,8 @@ pub struct FeedDraft {
     bytes: usize,
     max_bytes: usize,
     has_changed: bool,
+    /// See [`StoreContents::lapses`].
+    lapses: u64,
     /// The collections that became empty since the last version.
     emptied: BTreeSet<Arc<str>>,
     /// Whether there were contents.
@@ -110,49 +112,6 @@ pub struct FeedDraft {
     status: SourceStatus,
 }
 
-#[derive(Default)]
-struct Collection {
-    objects: BTreeMap<Box<str>, ReadObject>,
-    /// The names of those that cannot be read.
-    broken: BTreeSet<Box<str>>,
-    /// [Size](object_size) of all.
-    bytes: usize,
-    /// Objects for which there is no room, among them.
-    no_room: usize,
-    /// Whether there were more of those than are listed, since everything was told.
-    has_left_out: bool,
-    version: Arc<str>,
-    is_synced: bool,
-    /// Why it is unknown what it has now, although its last objects stay.
-    trouble: Option<Arc<str>>,
-    /// Whether the contents say that it is unknown.
-    is_told: bool,
-    /// Whether it had no object since its server was connected, of which that may be a loss.
-    awaits_objects: bool,
-    /// Whether the contents say so.
-    is_told_to_await: bool,
-    last_message: Option<std::time::Instant>,
-}
-
-impl Collection {
-    /// Whether it is known to be empty, and was since its server was connected.
-    fn is_always_empty(&self) -> bool {
-        self.awaits_objects && self.is_synced && self.trouble.is_none() && self.objects.is_empty()
-    }
-
-    /// What is unknown of it. `origin`: its name.
-    fn unknown(&self, origin: impl FnOnce() -> Arc<str>, max_bytes: usize) -> Option<Broken> {
-        let full = || format!("more than {MAX_LISTED} of its objects are not read: {}", too_much(max_bytes));
-        let why: &str = match &self.trouble {
-            None if self.has_left_out => &full(),
-            None if self.is_synced => return None,
-            None => "it is not received yet",
-            Some(why) => why,
-        };
-        Some(unknown(origin(), why, self.is_synced))
-    }
-}
-
 impl Feed {
     /// An empty store and its writer. `root`: the name of the server, with which the names of origins begin. `writer` is dropped with
     /// the store.
@@ -163,6 +122,7 @@ impl Feed {
             bytes: 0,
             max_bytes: MAX_OBJECT_BYTES,
             has_changed: false,
+            lapses: 0,
             emptied: BTreeSet::new(),
             is_begun: false,
             is_closed: false,
@@ -333,20 +293,23 @@ impl FeedDraft {
         known.last_message = Some(now);
         let was_unknown = known.is_told && (known.trouble.is_some() || !known.is_synced);
         (known.is_synced, known.trouble) = (true, None);
-        known.awaits_objects &= known.objects.is_empty();
+        let is_filled = known.awaits_objects && !known.objects.is_empty();
+        known.awaits_objects &= !is_filled;
         let is_news = known.is_always_empty() != known.is_told_to_await;
-        self.has_changed |= was_unknown || is_news;
-        let known = self.collection(collection);
         if *known.version != *version {
             known.version = version.into();
         }
+        // One that has all may still be followed by one that lacks what belongs to it.
+        let has_lapsed = is_filled && self.collections.values().any(|known| known.has_lapsed);
+        self.lapses += u64::from(has_lapsed);
+        self.has_changed |= was_unknown || is_news || has_lapsed;
     }
 
     /// The server was connected, again or for the first time: as long as it had no object of a collection since then, that may be a loss
     /// instead of deletions.
     pub fn connected(&mut self, collection: &str) {
         if let Some(known) = self.collections.get_mut(collection) {
-            known.awaits_objects = true;
+            (known.awaits_objects, known.has_lapsed) = (true, false);
         }
     }
 
@@ -435,7 +398,8 @@ impl FeedDraft {
         }
     }
 
-    /// Removes all objects but these. All that the collection has is put again, or was and had room.
+    /// Removes all objects but these. All that the collection has is put again, or was and had room. What is gone when the collection has objects
+    /// for the first time since its server was connected counts as a [lapse](StoreContents::lapses).
     pub fn retain(&mut self, collection: &str, is_kept: impl Fn(&str) -> bool) {
         if let Some(known) = self.collections.get_mut(collection) {
             self.has_changed |= std::mem::take(&mut known.has_left_out);
@@ -443,6 +407,9 @@ impl FeedDraft {
         let known = self.collections.get(collection);
         let names = known.into_iter().flat_map(|known| known.objects.keys());
         let gone: Vec<Box<str>> = names.filter(|name| !is_kept(name)).cloned().collect();
+        if let Some(known) = self.collections.get_mut(collection) {
+            known.has_lapsed |= known.awaits_objects && !gone.is_empty();
+        }
         gone.iter().for_each(|name| self.remove(collection, name));
     }
 
@@ -495,6 +462,7 @@ impl FeedDraft {
             always_empty,
             is_of_server: true,
             documents: self.resources.len(),
+            lapses: self.lapses,
             ..StoreContents::default()
         }
     }

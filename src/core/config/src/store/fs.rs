@@ -129,6 +129,8 @@ struct Published {
     scans: (u64, u64),
     /// Whether the last scan saw changes that the contents do not have.
     awaits_change: bool,
+    /// When something last happened to a file.
+    touched: Option<Instant>,
     /// Why the last scan failed.
     failure: Option<String>,
     /// Whether a scan could read everything, so that contents stay in effect which are not those of a part.
@@ -152,6 +154,7 @@ impl FsStore {
             scanning_since: None,
             scans: (0, 0),
             awaits_change: false,
+            touched: None,
             failure: None,
             has_read: false,
         };
@@ -347,10 +350,6 @@ impl ConfigStore for FsStore {
         self.shared.wake.rescan();
     }
 
-    fn reread(&self) {
-        self.shared.wake.reread();
-    }
-
     fn looked(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         let (begun, version) = {
             let published = self.shared.published.lock();
@@ -374,6 +373,10 @@ impl ConfigStore for FsStore {
     fn awaits_change(&self) -> bool {
         let published = self.shared.published.lock();
         published.awaits_change || published.scans.0 != published.scans.1 || self.shared.wake.has_noted()
+    }
+
+    fn touched(&self) -> Option<Instant> {
+        self.shared.published.lock().touched
     }
 
     fn availability(&self) -> Result<(), Outage> {
@@ -509,6 +512,7 @@ impl Shared {
         published.scanning_since = None;
         published.scans.1 = published.scans.0;
         published.awaits_change = scanner.awaits_change();
+        published.touched = scanner.touched();
         published.failure.clone_from(&failure);
         match &failure {
             Some(why) if !scanner.has_read() => {

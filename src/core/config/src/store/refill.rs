@@ -26,6 +26,8 @@ pub enum Cause {
     Emptied,
     /// The process started with a cached configuration, and does not know what the store was doing.
     Started,
+    /// The source was connected again, and had less of something than before: it may have been started again.
+    Reconnected,
 }
 
 impl Cause {
@@ -35,6 +37,9 @@ impl Cause {
             Self::Emptied => "the configuration was empty, and is being filled again",
             Self::Started => {
                 "the server started with its cache, and the configuration may still be being filled"
+            }
+            Self::Reconnected => {
+                "the source was connected again, and had less than before: it may still be reading its configuration"
             }
         }
     }
@@ -72,6 +77,13 @@ impl Refill {
     pub fn complete(&mut self, now: Instant) {
         if self.due().is_some_and(|due| due <= now) {
             *self = Self::Complete;
+        }
+    }
+
+    /// Something happened to the store then, whatever it changed.
+    pub fn touch(&mut self, at: Instant) {
+        if let Self::Filling { changed, .. } = self {
+            *changed = at.max(*changed);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 
 use super::kept::{CommonCause, Reason};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
@@ -30,6 +30,10 @@ pub(super) struct Absences<'r> {
     expected: Option<Cause>,
     /// A file that is in the middle of a change.
     changing: Option<&'r Arc<str>>,
+    /// The files that are not read because of their names, by what they have.
+    misnamed: HashMap<&'r ResourceKey, &'r Arc<str>>,
+    /// The files of which anything is read.
+    files: HashSet<&'r str>,
     /// Resources of unknown kinds, by file, namespace and name.
     ignored: HashMap<[&'r str; 3], &'r RawResource>,
 }
@@ -51,6 +55,11 @@ impl<'r> Absences<'r> {
             faulty,
             expected,
             changing: read.changing.first(),
+            misnamed: read.misnamed.iter().map(|(key, file)| (key, file)).collect(),
+            files: match read.misnamed.is_empty() {
+                true => HashSet::default(),
+                false => read.resources.iter().map(|resource| &*resource.origin.file).collect(),
+            },
             ignored: ignored.map(|resource| (place_of(resource), &**resource)).collect(),
         }
     }
@@ -73,6 +82,13 @@ impl<'r> Absences<'r> {
         if let Some(cause) = self.faulty.get(file) {
             let why = format!("it is gone from a file with an error: {}", cause.text);
             return Some(Reason { why, common: Some(cause.clone()), problem: None });
+        }
+        // A copy of a file that is read is none that was renamed.
+        if let Some(misnamed) = self.misnamed.get(&old.key).filter(|_| !self.files.contains(file)) {
+            let text = format!("{misnamed} is not read: its name does not end in .yaml or .yml");
+            let why = format!("its file is gone, and {text}");
+            let common = CommonCause { text: text.into(), file: Some(Arc::clone(misnamed)) };
+            return Some(Reason { why, common: Some(common), problem: None });
         }
         // It may have been moved to what is not read, now or before.
         if let Some(unread) = self.any {

@@ -14,6 +14,7 @@ use super::history::{HistoryEntry, Tally};
 use super::kept::diagnose_kept;
 use super::last_good::{LastGood, OnConfigError};
 use super::problem_log::ProblemLog;
+use super::refilling::Refilling;
 use super::removals::Removed;
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
@@ -26,7 +27,6 @@ use crate::template::Variety;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
-use mixer_config::store::refill::{Cause, Refill};
 use mixer_config::store::{ConfigStore, StoreContents};
 use mixer_config::{Diagnostic, ResourceKey, Severity};
 
@@ -138,7 +138,7 @@ pub struct Configurator {
     retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
     retry: Option<Retry>,
-    refill: Refill,
+    refill: Refilling,
     /// Whether what the applied version lacks might still come when it was applied.
     expected_more: bool,
     /// Whether anything of the applied version does not serve as written.
@@ -169,7 +169,7 @@ impl Configurator {
             retiring: TaskTracker::new(),
             applied: None,
             retry: None,
-            refill: Refill::default(),
+            refill: Refilling::default(),
             expected_more: false,
             waits: false,
             log: ProblemLog::new(problems_as_istio_mixer),
@@ -231,7 +231,7 @@ impl Configurator {
         let changes =
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
         let events = changes.as_ref().map_or(contents.resources.len(), Vec::len);
-        self.refill.complete(tokio::time::Instant::now());
+        self.refill.look(&*self.options.store, &contents, self.waits || events > 0);
         let is_moved =
             self.applied.as_ref().is_some_and(|applied| moves(&applied.resources, &contents.resources));
         if is_moved {
@@ -257,7 +257,7 @@ impl Configurator {
         let mut resolution = Resolution::begin(&self.last_good, &contents, expected, &mut self.builder);
         if !is_unchanged {
             let is_empty = resolution.is_void() || (is_first && resolution.is_empty());
-            self.refill = self.refill.after(is_empty, lacks_any, tokio::time::Instant::now());
+            self.refill.after(is_empty, lacks_any);
         }
         if contents.unavailable.is_none() {
             self.restored = None;
@@ -365,7 +365,7 @@ impl Configurator {
                 self.options.store.expect(&cached.files());
             }
             self.restored = Some(cached.written);
-            self.refill = Refill::Empty(Cause::Started);
+            self.refill.started_with_cache();
         }
     }
 
@@ -403,9 +403,7 @@ impl Configurator {
         self.applied.as_ref().is_some_and(|applied| {
             applied.diagnostics != contents.diagnostics
                 || applied.unavailable != contents.unavailable
-                || (waits && applied.changing != contents.changing)
-                || (waits && applied.always_empty != contents.always_empty)
-                || (waits && applied.always_bare != contents.always_bare)
+                || (waits && !applied.waits_like(contents))
         })
     }
 

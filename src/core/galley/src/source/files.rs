@@ -435,7 +435,7 @@ impl Source for Files {
     }
 
     fn reload(&self) {
-        self.store.reread();
+        self.store.rescan();
     }
 
     fn look(&self) -> BoxFuture<'_, ()> {

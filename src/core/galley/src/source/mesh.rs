@@ -309,7 +309,7 @@ impl Source for Mesh {
     }
 
     fn reload(&self) {
-        self.store.iter().for_each(|store| store.reread());
+        self.store.iter().for_each(|store| store.rescan());
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a sink has, and its answers to messages, without input and output.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -67,13 +67,23 @@ impl Understanding {
     /// The change that a message brings. Errors: the message is refused.
     pub(super) fn change(self, message: &Arrived) -> Result<(Change, Applied), Refusal> {
         let incremental = message.head.incremental && self.takes_differences;
-        let mut versions = Vec::new();
+        if incremental && !self.keeps_versions {
+            return Err(Refusal::from("differences were not asked for".to_owned()));
+        }
+        let removed = if incremental { message.removed()? } else { Vec::new() };
+        let gone: HashSet<&str> = removed.iter().map(String::as_str).collect();
+        let (mut versions, mut both) = (Vec::new(), None);
         let resources = message.resources(self.type_url, |name, version| {
+            if gone.contains(name.as_str()) {
+                both.get_or_insert_with(|| name.clone());
+            }
             if self.keeps_versions {
                 versions.push((name, version));
             }
         })?;
-        let removed = if incremental { message.removed()? } else { Vec::new() };
+        if let Some(name) = both {
+            return Err(format!("{name} is there and removed").into());
+        }
         let version = message.head.system_version_info.clone();
         let applied = Applied {
             collection: Arc::clone(&self.collection),

@@ -198,6 +198,26 @@ fn without_versions_in_the_request_the_first_difference_is_everything() {
 }
 
 #[test]
+fn differences_that_say_two_things_or_were_not_asked_for_are_refused() {
+    let (sink, mut updater) = (sink(true), Last::default());
+    sink.initial_requests();
+    sink.handle(message("1", &[("a", "1")]), &mut updater);
+    let mut both = message("2", &[("a", "1"), ("b", "1")]);
+    (both.incremental, both.removed_resources) = (true, vec!["a".to_owned()]);
+    let error = sink.handle(both, &mut updater).error_detail.unwrap();
+    assert_eq!((error.code, error.message.as_str()), (3, "a is there and removed"));
+    let whole = self::sink(false);
+    whole.initial_requests();
+    let mut first = message("1", &[("a", "1")]);
+    first.incremental = true;
+    assert_eq!(whole.handle(first.clone(), &mut updater).error_detail, None, "it has everything");
+    (first.nonce, first.removed_resources) = ("2".to_owned(), vec!["b".to_owned()]);
+    let error = whole.handle(first, &mut updater).error_detail.unwrap();
+    assert_eq!((error.code, error.message.as_str()), (3, "differences were not asked for"));
+    assert_eq!(whole.status().collections[RULES].changes, (1, 1));
+}
+
+#[test]
 fn the_journal_has_the_last_requests() {
     let (sink, mut updater) = (sink(false), Last::default());
     for nonce in 0..40 {

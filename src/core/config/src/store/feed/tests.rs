@@ -366,3 +366,35 @@ async fn what_an_earlier_process_had_and_the_server_may_have_is_unknown() {
     });
     assert_eq!((unread(), feed.change(|draft| draft.absent())), (Vec::new(), Vec::new()));
 }
+
+#[test]
+fn what_a_server_lacks_at_first_that_is_connected_again_is_a_lapse() {
+    let (store, feed) = Feed::new("mcp://h:1", "mcp://h:1", ());
+    feed.change(|draft| ["rules", "handlers"].into_iter().for_each(|name| draft.expect(name)));
+    feed.change(FeedDraft::close);
+    let connected =
+        || feed.change(|draft| ["rules", "handlers"].into_iter().for_each(|name| draft.connected(name)));
+    let receive = |collection: &str, all: &[&str]| {
+        let objects: Vec<ReadObject> = all.iter().map(|name| object(&feed, name, "true")).collect();
+        feed.change(|draft| {
+            draft.retain(collection, |name| all.contains(&name));
+            all.iter().zip(objects).for_each(|(name, object)| _ = draft.put(collection, name, object));
+            draft.received(collection, "1");
+        });
+        store.contents().lapses
+    };
+    connected();
+    assert_eq!((receive("rules", &["a", "b"]), receive("handlers", &["h"])), (0, 0));
+    assert_eq!(receive("rules", &["a"]), 0, "a deletion");
+    assert_eq!(receive("rules", &["a", "b"]), 0);
+    connected();
+    assert_eq!((receive("rules", &["b", "c", "a"]), receive("handlers", &["h"])), (0, 0), "it lacks nothing");
+    connected();
+    assert_eq!(receive("rules", &["a"]), 1);
+    assert_eq!(receive("handlers", &["h", "i"]), 2, "what is received after it may be all there is by now");
+    assert_eq!((receive("rules", &["c"]), receive("rules", &["a", "b"])), (2, 2), "deletions");
+    // One that is empty at first.
+    connected();
+    assert_eq!((receive("rules", &[]), receive("handlers", &["h", "i"])), (2, 3));
+    assert_eq!((receive("rules", &["b"]), receive("rules", &["a"])), (4, 4));
+}

@@ -13,6 +13,8 @@ pub(super) struct Problems {
     pub(super) broken: Vec<Broken>,
     /// Directories and links that cannot be read, and directories of which not all can.
     pub(super) lost: Vec<PathBuf>,
+    /// What cannot be read, and has no contents that stay in effect.
+    pub(super) unread: Vec<PathBuf>,
     pub(super) unavailable: Option<String>,
 }
 
@@ -41,6 +43,9 @@ impl Problems {
 
     fn push(&mut self, path: &Path, problem: Diagnostic, known: bool) {
         self.broken.push(broken_file(path, problem.clone(), known));
+        if !known {
+            self.unread.push(path.to_owned());
+        }
         self.diagnostics.push(problem);
     }
 }

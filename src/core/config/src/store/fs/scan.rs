@@ -22,7 +22,7 @@ use super::watch::{LastEvent, Noted, Watch};
 use super::{WhenLost, replaced};
 use crate::store::{Reading, StoreContents};
 use follow::Events;
-use openings::Openings;
+use openings::{Drafts, Openings};
 use steady::Steadiness;
 use writers::Opened;
 
@@ -70,10 +70,14 @@ pub(super) struct Scanner {
     opened: Opened,
     /// Those that others may have open.
     openings: Openings,
+    /// What may be about to become one of them.
+    drafts: Drafts,
     /// Their sizes together, in bytes.
     size: u64,
     /// Files whose state on disk is not in effect yet.
     unsettled: BTreeMap<PathBuf, Unsettled>,
+    /// What the last walk could not read, and has no contents.
+    unread: BTreeSet<PathBuf>,
     /// What the last walk found in place of directories whose files stay in effect.
     replaced: Vec<PathBuf>,
     directories: replaced::Directories,
@@ -83,6 +87,10 @@ pub(super) struct Scanner {
     has_read: bool,
     /// When the tree was last walked.
     walked: Option<Instant>,
+    /// What the last walk found.
+    signature: Option<u64>,
+    /// When something last happened to a file, whether or not it changed a resource.
+    touched: Option<Instant>,
     watch: Option<Watch>,
     events: Option<Events>,
     /// The number of files that are symbolic links.
@@ -109,10 +117,9 @@ pub(super) struct Scanner {
     missing_since: Option<Instant>,
     /// Whether all changes are told, but for what is mounted.
     is_told: bool,
-    /// Whether files came and are gone again since the last scan: what others defined that are missing may be in one that was seen by nobody.
+    /// Whether files came and are gone again since the last scan, or are being written by another name: what others defined that are missing may be
+    /// in one that was seen by nobody.
     is_moving: bool,
-    /// Whether the scan that goes on was asked for by an operator who says that the configuration is complete.
-    is_complete: bool,
     /// The file system of the directory in which the root is.
     #[cfg(test)]
     device_above: Option<u64>,
@@ -145,14 +152,18 @@ impl Scanner {
             shared: BTreeSet::new(),
             opened: Opened::default(),
             openings: Openings::default(),
+            drafts: Drafts::default(),
             size: 0,
             unsettled: BTreeMap::new(),
+            unread: BTreeSet::new(),
             replaced: Vec::new(),
             directories: replaced::Directories::default(),
             expected: BTreeSet::new(),
             contents: Arc::default(),
             has_read: false,
             walked: None,
+            signature: None,
+            touched: None,
             watch: None,
             events: None,
             links: 0,
@@ -169,7 +180,6 @@ impl Scanner {
             missing_since: None,
             is_told: false,
             is_moving: false,
-            is_complete: false,
             #[cfg(test)]
             device_above: None,
             #[cfg(test)]
@@ -215,12 +225,17 @@ impl Scanner {
         self.expected.extend(files);
     }
 
+    /// When something last happened to a file, whether or not it changed a resource.
+    pub(super) fn touched(&self) -> Option<Instant> {
+        self.touched
+    }
+
     /// Whether a scan was completed: before, the contents mean nothing.
     pub(super) fn has_read(&self) -> bool {
         self.has_read
     }
 
-    /// Whether a file exists of which no version was read, because it is in the middle of a change.
+    /// Whether there is, or was a moment ago, a file of which no version was read, because it is in the middle of a change.
     pub(super) fn awaits_writer(&self) -> bool {
         self.unsettled.keys().any(|path| !self.files.contains_key(path))
     }
@@ -235,7 +250,6 @@ impl Scanner {
     /// Brings the contents up to date; true if they changed.
     pub(super) fn scan(&mut self, scope: Scope, mut noted: Noted, now: Instant) -> bool {
         let before = Arc::clone(&self.contents);
-        self.is_complete = noted.is_complete;
         if self.tend_watch(now) {
             (noted.everything, noted.lost) = (true, true);
         }
@@ -263,7 +277,12 @@ impl Scanner {
         }
         let any = noted.everything || !noted.paths.is_empty();
         let (events, is_elsewhere) = self.events(&noted);
-        self.is_moving = noted.lost || noted.is_renaming || self.have_come_and_gone(&events);
+        if events.iter().any(|(path, event)| event.is_some() && walk::is_configuration(path)) {
+            self.touched = Some(now);
+        }
+        self.drafts.note(&events, now);
+        self.is_moving =
+            noted.lost || noted.is_renaming || self.drafts.are_written() || self.have_come_and_gone(&events);
         let covered = match scope {
             Scope::Noted if self.has_read && !noted.everything && !is_elsewhere && !self.steadiness.keeps => {
                 self.scan_paths(&events, now)
@@ -315,7 +334,7 @@ impl Scanner {
             event,
             may_be_open: self.may_be_open(path),
             watch: self.watch.as_ref().map(|watch| (watch, &*self.root)),
-            distrust_empty: self.lost == WhenLost::Keep && !self.is_complete,
+            distrust_empty: self.lost == WhenLost::Keep,
             keeps_last: self.lost == WhenLost::Keep,
             leases: self.leases,
             reading: self.reading,

@@ -17,6 +17,7 @@ mod paths;
 mod replaced;
 mod start;
 mod steady;
+mod unread;
 mod writers;
 
 fn resource(name: &str, text: &str) -> String {

@@ -63,11 +63,6 @@ impl Wake {
         self.signal(|pending| pending.noted.everything = true);
     }
 
-    /// Asks for a scan for which what is gone is deleted.
-    pub(super) fn reread(&self) {
-        self.signal(|pending| (pending.noted.everything, pending.noted.is_complete) = (true, true));
-    }
-
     /// Asks for changes to be followed from now on.
     pub(super) fn follow(&self) {
         if !self.pending.lock().follow {

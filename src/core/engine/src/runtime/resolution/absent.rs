@@ -13,7 +13,7 @@ use crate::runtime::last_good::OnConfigError;
 use crate::runtime::withheld::{EMPTY_SERVER, Withheld, empty};
 use crate::snapshot::{SnapshotBuilder, UNUSED_DEFAULT_NAMESPACE};
 use mixer_config::store::Unread;
-use mixer_config::store::refill::{LIMIT, QUIET};
+use mixer_config::store::refill::{Cause, LIMIT, QUIET};
 use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
 
 /// The code of a directory on which a volume may be missing.
@@ -176,9 +176,11 @@ impl Resolution<'_> {
             && !self.empty
         {
             let (quiet, limit) = (QUIET.as_secs(), LIMIT.as_secs());
-            let why = format!(
-                "the configuration was empty, and is being filled: it serves when nothing has changed for {quiet} s, or after {limit} s"
-            );
+            let what = match self.expected {
+                Some(cause @ Cause::Reconnected) => cause.text(),
+                _ => "the configuration was empty, and is being filled",
+            };
+            let why = format!("{what}: it serves when nothing has changed for {quiet} s, or after {limit} s");
             return Some(Withheld { why, problem: None });
         }
         if self.empty {

@@ -41,6 +41,18 @@ pub(super) struct Flaw {
     pub(super) is_delay: bool,
 }
 
+/// That a file is not read because of its name which has what is gone with another file.
+fn misnamed(found: &Found<'_>) -> Option<String> {
+    let &Found { contents: next, gone, .. } = found;
+    let is_read = |file: &Arc<str>| next.resources.iter().any(|resource| resource.origin.file == *file);
+    let (_, file) = next.misnamed.iter().find(|(key, _)| {
+        gone.iter().any(|resource| resource.key == *key && !is_read(&resource.origin.file))
+    })?;
+    Some(format!(
+        "{file} is not read, and has what is gone with another file: its name does not end in .yaml or .yml"
+    ))
+}
+
 impl From<Diagnostic> for Flaw {
     fn from(problem: Diagnostic) -> Self {
         Self { problem, is_delay: false }
@@ -79,6 +91,9 @@ impl Files {
         let lost = next.always_empty.iter().find(may_be_lost).filter(|_| !self.options.allows_empty);
         if let Some(directory) = lost {
             return Some(about_store(format!("{directory} is empty; {MAY_BE_EMPTY}")));
+        }
+        if let Some(why) = misnamed(found) {
+            return Some(about_store(why));
         }
         if let Some(cause) = state.refill.expected() {
             let (quiet, limit) = (QUIET.as_secs(), LIMIT.as_secs());

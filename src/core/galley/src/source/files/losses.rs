@@ -59,6 +59,9 @@ impl Files {
     pub(super) fn note_losses(&self, state: &mut Kept, found: &Found<'_>) {
         let &Found { contents: next, gone, .. } = found;
         let now = Instant::now();
+        if let Some(at) = self.store.touched() {
+            state.refill.touch(Instant::from_std(at));
+        }
         state.refill.complete(now);
         if !self.options.keeps_last || state.seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, next)) {
             return;

@@ -12,6 +12,8 @@ use crate::keeper::Earlier;
 use crate::source::mesh::Mesh;
 use crate::{Distributor, Galley};
 
+mod gone;
+
 const RULES: &str = "istio/policy/v1beta1/rules";
 const GATEWAYS: &str = "istio/networking/v1alpha3/gateways";
 

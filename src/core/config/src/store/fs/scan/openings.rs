@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::super::file::PATIENCE;
-use super::super::watch::{Noted, Watch};
+use super::super::walk::is_configuration;
+use super::super::watch::{LastEvent, Noted, Watch};
 
 /// Most files of which this is kept.
 const MAX_FILES: usize = 1024;
@@ -24,6 +25,36 @@ struct Opening {
     count: i64,
     /// When it was opened last.
     last: Instant,
+}
+
+/// The files that are none of configuration and are being written, as far as events tell, with the time of the last write. Programs that copy files
+/// write another one first, and rename it.
+#[derive(Debug, Default)]
+pub(super) struct Drafts(BTreeMap<PathBuf, Instant>);
+
+impl Drafts {
+    /// Notes what events tell. One that nobody writes any more is forgotten after [`PATIENCE`].
+    pub(super) fn note(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) {
+        for (path, event) in events.iter().filter(|(path, _)| !is_configuration(path) && !is_swap(path)) {
+            match event {
+                Some(LastEvent::Written) if self.0.len() < MAX_FILES => _ = self.0.insert(path.clone(), now),
+                Some(LastEvent::Closed | LastEvent::Gone) => _ = self.0.remove(path),
+                _ => {}
+            }
+        }
+        self.0.retain(|_, last| now.saturating_duration_since(*last) < PATIENCE);
+    }
+
+    /// Whether there is any.
+    pub(super) fn are_written(&self) -> bool {
+        !self.0.is_empty()
+    }
+}
+
+/// Whether a file is one that Vim has open as long as it edits another.
+fn is_swap(path: &Path) -> bool {
+    let extension = path.extension().unwrap_or_default().as_encoded_bytes();
+    extension.len() == 3 && extension.starts_with(b"sw")
 }
 
 impl Openings {

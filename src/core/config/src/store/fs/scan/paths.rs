@@ -98,7 +98,7 @@ impl Scanner {
                 if self.concerns_walk(path) {
                     return None;
                 }
-                if before.cached.is_some() {
+                if before.cached.is_some() || before.unsettled.is_some() {
                     self.miss(path, before, now, &mut looked)?;
                 }
                 continue;
@@ -137,10 +137,10 @@ impl Scanner {
         let is_it = |file: &Arc<str>| **file == *name;
         let mut told = self.contents.diagnostics.iter().filter(|problem| problem.code == walk::FILE_IGNORED);
         told.any(|problem| problem.file.as_ref().is_some_and(is_it))
-            != (metadata.is_some() && walk::is_told_as_not_read(path))
+            || (metadata.is_some() && walk::is_told_as_not_read(path))
     }
 
-    /// A file that was read does not exist. `None`: the tree is to be walked.
+    /// A file that was read, or was about to be, does not exist. `None`: the tree is to be walked.
     fn miss(&self, path: &Path, before: Before<'_>, now: Instant, looked: &mut Looked) -> Option<()> {
         // What stands in the place of its directory may have deleted nothing, and an empty directory is taken for a mount point.
         let parent = path.parent().filter(|parent| *parent != self.root);
@@ -151,7 +151,9 @@ impl Scanner {
         }
         let next = Unsettled::missed(before.unsettled, before.event.is_some(), self.is_moving, now);
         match self.lost == WhenLost::Drop || next.is_gone(now) {
-            true => looked.gone.push(path.to_owned()),
+            true if before.cached.is_some() => looked.gone.push(path.to_owned()),
+            // It had no contents.
+            true => {}
             false => looked.waiting.push((path.to_owned(), next)),
         }
         Some(())

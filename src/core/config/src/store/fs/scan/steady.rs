@@ -47,7 +47,7 @@ impl Scanner {
     /// all may be gone. Cost, if something is: where all changes are told, some system calls; elsewhere a walk without reading files.
     pub(super) fn look_until_steady(&mut self, before: &Arc<StoreContents>, now: Instant) {
         let started = Instant::now();
-        while self.lost == WhenLost::Keep && !self.is_complete && (!self.has_read || self.has_less(before)) {
+        while self.lost == WhenLost::Keep && (!self.has_read || self.has_less(before)) {
             let Some((noted, matters)) = self.happened() else { break };
             self.look(Scope::Noted, noted, now);
             if started.elapsed() < LIMIT {
@@ -94,7 +94,6 @@ impl Scanner {
         if let Some(events) = self.events.as_ref().filter(|_| is_told) {
             let mut noted = events.wake.take();
             noted.everything |= is_moved;
-            self.is_complete |= noted.is_complete;
             let matters =
                 noted.everything || noted.lost || noted.paths.keys().any(|path| self.may_matter(path));
             let is_any = matters || !noted.paths.is_empty();

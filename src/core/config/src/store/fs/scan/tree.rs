@@ -13,10 +13,15 @@ use super::super::{WhenLost, mounts, parallel, replaced};
 use super::steady::signature;
 use super::{Coverage, Scanner};
 use crate::store::IdentityRule;
+use crate::store::document::read_file_as;
+use crate::{RawResource, ResourceKey};
 use mixer_base::load::{self, Load, LoadId};
+use mixer_base::regular_file;
 
 /// Minimum files per thread.
 const FILES_PER_THREAD: usize = 16;
+/// Maximum size of a file that is read although its name is none of configuration, in bytes.
+const MAX_MISNAMED: u64 = 1 << 20;
 
 impl Scanner {
     /// Walks the tree and reads changed files.
@@ -28,7 +33,11 @@ impl Scanner {
         self.walked_mounts = mounts::below(self.root.canonicalize().ok().as_deref());
         let mut found = Walk::default();
         self.walk(&mut found);
-        self.steadiness.walked = Some(signature(&found));
+        let signature = Some(signature(&found));
+        self.steadiness.walked = signature;
+        if std::mem::replace(&mut self.signature, signature) != signature {
+            self.touched = Some(now);
+        }
         self.replaced.clear();
         let mut problems = Problems::default();
         for (path, error) in std::mem::take(&mut found.errors) {
@@ -64,6 +73,7 @@ impl Scanner {
         if !(root_is_lost && self.lost == WhenLost::Keep) {
             self.read_found(&found.files, events, now, &mut problems);
         }
+        self.unread.extend(std::mem::take(&mut problems.unread));
         self.size = self.files.values().map(|file| file.stamp.length()).sum();
         self.note_files();
         let files = &self.files;
@@ -84,6 +94,7 @@ impl Scanner {
         contents.always_empty = directories.always_empty.iter().map(shown).collect();
         contents.always_bare =
             (&directories.always_bare - &directories.always_empty).iter().map(shown).collect();
+        contents.misnamed = self.misnamed(&found.unread);
         self.is_intact = problems.broken.is_empty();
         let not_followed = found.links.iter().map(|link| walk::not_followed(link));
         let not_read = found.unread.iter().map(|file| walk::not_read(file));
@@ -98,6 +109,26 @@ impl Scanner {
             // The error may end outside the tree, for example at the target of a broken link.
             self.coverage = Coverage::Partial;
         }
+    }
+
+    /// The resources of files that are not read because of their names: one that is defined nowhere else may be in a file whose name was
+    /// misspelt.
+    fn misnamed(&self, unread: &[PathBuf]) -> Vec<(ResourceKey, Arc<str>)> {
+        if self.lost == WhenLost::Drop {
+            return Vec::new();
+        }
+        let read = |path: &PathBuf| {
+            let (file, metadata) = regular_file::open(path).ok()?;
+            let bytes = regular_file::read_open(&file, &metadata, MAX_MISNAMED).ok()?;
+            let name: Arc<str> = path.display().to_string().into();
+            let contents = read_file_as(self.reading, &name, &bytes, None);
+            Some((contents.resources, name))
+        };
+        let all = unread.iter().filter_map(read);
+        let keys = |(resources, name): (Vec<Arc<RawResource>>, Arc<str>)| {
+            resources.into_iter().map(move |resource| (resource.key.clone(), Arc::clone(&name)))
+        };
+        all.flat_map(keys).collect()
     }
 
     /// Looks what is there.
@@ -218,9 +249,37 @@ impl Scanner {
             }
             let was_back = events.get(&path).copied().flatten().is_some();
             let next = Unsettled::missed(unsettled.get(&path), was_back, self.is_moving, now);
-            if !next.is_gone(now) && !self.is_complete {
+            if !next.is_gone(now) {
                 self.unsettled.insert(path.clone(), next);
                 self.files.insert(path, cached);
+            }
+        }
+        self.miss_unread(&unsettled, events, now, &problems.lost);
+    }
+
+    /// Waits for what is gone and was not read before: a program that replaces a file may rename or remove it first, and as far as anybody knows
+    /// it has what is missing elsewhere. `waiting`: what was in the middle of a change at the last look.
+    fn miss_unread(
+        &mut self,
+        waiting: &BTreeMap<PathBuf, Unsettled>,
+        events: &BTreeMap<PathBuf, Option<LastEvent>>,
+        now: Instant,
+        lost: &[PathBuf],
+    ) {
+        let mut unread = std::mem::take(&mut self.unread);
+        if self.lost == WhenLost::Drop {
+            return;
+        }
+        unread.extend(waiting.keys().cloned());
+        for path in unread {
+            let is_known = self.files.contains_key(&path) || self.unsettled.contains_key(&path);
+            if is_known || lost.iter().any(|lost| path.starts_with(lost)) || !is_gone(&path) {
+                continue;
+            }
+            let was_back = events.get(&path).copied().flatten().is_some();
+            let next = Unsettled::missed(waiting.get(&path), was_back, self.is_moving, now);
+            if !next.is_gone(now) {
+                self.unsettled.insert(path, next);
             }
         }
     }
@@ -237,6 +296,12 @@ impl Scanner {
         let mut below = from.take_while(|path| path.starts_with(directory));
         self.lost == WhenLost::Keep && below.any(|path| !found.contains(path))
     }
+}
+
+/// Whether nothing has this name, not even a link that leads nowhere.
+fn is_gone(path: &Path) -> bool {
+    let gone = [std::io::ErrorKind::NotFound, std::io::ErrorKind::NotADirectory];
+    std::fs::symlink_metadata(path).is_err_and(|error| gone.contains(&error.kind()))
 }
 
 /// Whether a file is at or below a path.

@@ -60,7 +60,7 @@ impl Scanner {
     /// whose writer has not written yet, of which no event tells. Cost: a few system calls for each file that was opened since the last time; after a walk that begins to watch a
     /// directory, after events were lost, and where not all are told, for each file.
     pub(super) fn await_writers(&mut self, before: &StoreContents, now: Instant) {
-        if !self.leases || self.is_complete || self.lost == WhenLost::Drop || !self.has_less(before) {
+        if !self.leases || self.lost == WhenLost::Drop || !self.has_less(before) {
             return;
         }
         let is_told = self.is_told && self.links == 0 && self.watch.is_some();

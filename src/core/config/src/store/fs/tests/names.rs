@@ -281,3 +281,39 @@ fn every_file_is_looked_at_in_turn() {
     assert!(!is_overlooked(&mut tree, 1));
     assert!(is_overlooked(&mut tree, 61));
 }
+
+#[test]
+fn what_a_file_with_another_name_has_is_known() {
+    use super::super::watch::LastEvent;
+    use super::changes::{Tree, rules};
+    let mut tree = Tree::new();
+    let rename = |tree: &Tree, from: &str, to: &str| {
+        fs::rename(tree.directory.path().join(from), tree.directory.path().join(to)).unwrap();
+    };
+    tree.scanner.watch(&Arc::default());
+    tree.seen();
+    let misnamed = |tree: &Tree| {
+        let all = tree.scanner.contents().misnamed.iter();
+        all.map(|(key, file)| (key.name.to_string(), file.rsplit('/').next().unwrap().to_owned()))
+            .collect::<Vec<_>>()
+    };
+    let of = |name: &str, file: &str| (name.to_owned(), file.to_owned());
+    assert_eq!(misnamed(&tree), []);
+    rename(&tree, "a.yaml", "a.YAML");
+    tree.after(1_000);
+    tree.after(1_000);
+    assert_eq!(
+        (held(tree.scanner.contents()).len(), misnamed(&tree)),
+        (0, vec![of("a", "a.YAML"), of("b", "a.YAML")])
+    );
+    // What is written to it is read.
+    let real = tree.directory.path().canonicalize().unwrap();
+    let other = tree.path().with_file_name("a.YAML");
+    fs::write(&other, rules(&["b", "c"], "new")).unwrap();
+    let paths = [(real.join("a.YAML"), LastEvent::Closed)].into();
+    assert!(tree.scanner.scan(Scope::Noted, Noted { paths, ..Noted::default() }, tree.now));
+    assert_eq!(misnamed(&tree), [of("b", "a.YAML"), of("c", "a.YAML")]);
+    rename(&tree, "a.YAML", "a.yaml~");
+    tree.seen();
+    assert_eq!(misnamed(&tree), []);
+}

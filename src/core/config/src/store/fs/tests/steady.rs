@@ -204,3 +204,25 @@ fn what_says_something_else_waits_for_a_file_that_is_open_for_writing() {
     assert_eq!(changing.len(), 1, "{changing:?}");
     assert!(changing[0].ends_with("a.yaml"));
 }
+
+/// Whoever waits until nothing happens.
+#[test]
+fn a_file_that_changes_no_resource_is_something_that_happens() {
+    let mut tree = super::changes::Tree::new();
+    tree.scanner.watch(&Arc::default());
+    tree.seen();
+    let first = tree.scanner.touched();
+    tree.after(3_000);
+    assert_eq!(tree.scanner.touched(), first, "a look alone");
+    let real = tree.directory.path().canonicalize().unwrap();
+    for name in ["c.yaml", "c.yaml"] {
+        fs::write(tree.path().with_file_name(name), "# Nothing.\n").unwrap();
+        tree.now += Duration::from_secs(3);
+        let paths = [(real.join(name), LastEvent::Closed), (real.join(".c.swp"), LastEvent::Closed)].into();
+        assert!(!tree.scanner.scan(Scope::Noted, Noted { paths, ..Noted::default() }, tree.now));
+        assert_eq!(tree.scanner.touched(), Some(tree.now));
+    }
+    fs::write(tree.path().with_file_name("d.yaml"), "# Nothing.\n").unwrap();
+    tree.after(3_000);
+    assert_eq!(tree.scanner.touched(), Some(tree.now), "of which no event told");
+}

@@ -149,3 +149,38 @@ fn what_one_writer_closes_is_read_at_once() {
     fs::rename(followed.directory.path().join(".next"), followed.directory.path().join("a.yaml")).unwrap();
     assert_eq!(followed.text(), "renamed");
 }
+
+/// As `rsync` does it, with the deletion first.
+#[test]
+fn a_file_that_is_written_by_another_name_is_waited_for() {
+    use super::super::watch::LastEvent;
+    use super::changes::{OLD, Tree, rules};
+    let mut tree = Tree::new();
+    tree.scanner.watch(&Arc::default());
+    tree.seen();
+    let real = tree.directory.path().canonicalize().unwrap();
+    let told = |tree: &mut Tree, milliseconds: u64, events: &[(&str, LastEvent)]| {
+        tree.now += Duration::from_millis(milliseconds);
+        let paths = events.iter().map(|(name, event)| (real.join(name), *event)).collect();
+        tree.scanner.scan(Scope::Noted, Noted { paths, ..Noted::default() }, tree.now);
+        held(tree.scanner.contents())
+    };
+    fs::remove_file(tree.path()).unwrap();
+    // What an editor has open says nothing.
+    let begun =
+        [("a.yaml", LastEvent::Gone), (".z.yaml.AbCd12", LastEvent::Written), (".y.swp", LastEvent::Written)];
+    assert_eq!(told(&mut tree, 0, &begun), OLD);
+    assert_eq!(told(&mut tree, 3_000, &[]), OLD);
+    assert_eq!(told(&mut tree, 100, &[(".z.yaml.AbCd12", LastEvent::Closed)]), OLD);
+    assert_eq!(told(&mut tree, 890, &[]), OLD, "it may be renamed now");
+    assert_eq!(told(&mut tree, 110, &[]), [""; 0]);
+    // However long it is written.
+    tree.write(&rules(&["a", "b"], "old"));
+    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Closed)]), OLD);
+    fs::remove_file(tree.path()).unwrap();
+    assert_eq!(told(&mut tree, 0, &[("a.yaml", LastEvent::Gone)]), OLD);
+    for _ in 0..10 {
+        assert_eq!(told(&mut tree, 990, &[("log", LastEvent::Written)]), OLD);
+    }
+    assert_eq!(told(&mut tree, 100, &[("log", LastEvent::Written)]), [""; 0]);
+}

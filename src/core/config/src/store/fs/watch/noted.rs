@@ -36,8 +36,6 @@ pub(in crate::store::fs) struct Noted {
     pub(in crate::store::fs) is_renaming: bool,
     /// Events were lost or named no path: whether a writer closed its file may be unknown.
     pub(in crate::store::fs) lost: bool,
-    /// An operator says that no change is going on: what is gone or empty is meant.
-    pub(in crate::store::fs) is_complete: bool,
     /// The files that others have opened, perhaps to write, or closed after that.
     pub(in crate::store::fs) opened: BTreeMap<PathBuf, Holders>,
     /// Whether there were more of those than are recorded.
