@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::support::browser::Browser;
 use crate::support::{DEADLINE, Ports, Process, Server, envoy, eventually, free_port};
 
 /// The version of HTTP of a client.
@@ -160,6 +161,8 @@ impl Fixture {
         let policy = self.directory.path().join("policy");
         let http = format!("127.0.0.1:{}", self.mixer_http);
         let server = Server::on(&policy).on_ports(self.ports).with(&["--envoy-http-address", &http]);
+        // Pictures show the product under its name.
+        let server = if Browser::writes_pictures() { server.native() } else { server };
         self.mixer = Some(server.start());
     }
 
