@@ -36,7 +36,9 @@ impl Stage {
         let server = Server::on(configuration.path());
         // Pictures show the product under its name.
         let server = match Browser::writes_pictures() {
-            true => server.native().with(&["--num-check-cache-entries=1000", "--config-on-error=serve-valid"]),
+            true => {
+                server.native().with(&["--num-check-cache-entries=1000", "--config-on-error=serve-valid"])
+            }
             false => server.with(&["--numCheckCacheEntries=1000"]),
         };
         let server = server.with(more);
