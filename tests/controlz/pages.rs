@@ -12,7 +12,7 @@ use crate::support::{DEADLINE, Server, http, wait_for};
 const UNREADABLE: &str = "
     const lines = e => e.offsetHeight / parseFloat(getComputedStyle(e).lineHeight);
     const shown = [...document.querySelectorAll('main td, main th, main td a')].filter(e => e.offsetParent);
-    const narrow = shown.filter(e => lines(e) > 3.5 && e.textContent.trim().length / lines(e) < 10);
+    const narrow = shown.filter(e => e.offsetWidth < 90 && lines(e) > 3.5 && e.textContent.trim().length / lines(e) < 10);
     const header = document.querySelector('#instance');
     const cut = header.scrollWidth > header.clientWidth + 1 ? [header] : [];
     return [...narrow, ...cut].map(e => e.textContent.trim())";

@@ -1,5 +1,6 @@
 //! A server on the sample configuration and an invalid rule, with traffic.
 
+use crate::support::browser::Browser;
 use crate::support::{DEADLINE, Server, http, programs, run, sample_configuration};
 
 /// A rule with two errors.
@@ -32,7 +33,15 @@ impl Stage {
             std::fs::copy(entry.path(), configuration.path().join(entry.file_name())).unwrap();
         }
         std::fs::write(configuration.path().join("only-ann.yaml"), INVALID_RULE).unwrap();
-        let server = Server::on(configuration.path()).with(&["--numCheckCacheEntries=1000"]).with(more);
+        let server = Server::on(configuration.path());
+        // Pictures show the product under its name.
+        let server = match Browser::writes_pictures() {
+            true => {
+                server.native().with(&["--num-check-cache-entries=1000", "--config-on-error=serve-valid"])
+            }
+            false => server.with(&["--numCheckCacheEntries=1000"]),
+        };
+        let server = server.with(more);
         let server = server.env(SECRET.0, SECRET.1).start();
         Self { server, configuration }
     }

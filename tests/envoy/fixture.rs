@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::support::browser::Browser;
 use crate::support::{DEADLINE, Ports, Process, Server, envoy, eventually, free_port};
 
 /// The version of HTTP of a client.
@@ -160,6 +161,8 @@ impl Fixture {
         let policy = self.directory.path().join("policy");
         let http = format!("127.0.0.1:{}", self.mixer_http);
         let server = Server::on(&policy).on_ports(self.ports).with(&["--envoy-http-address", &http]);
+        // Pictures show the product under its name.
+        let server = if Browser::writes_pictures() { server.native() } else { server };
         self.mixer = Some(server.start());
     }
 
@@ -261,6 +264,10 @@ fn configuration(directory: &Path, ports: &[(&str, u16)]) {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/envoy/policy");
     for entry in std::fs::read_dir(example).expect("the example is there") {
         let path = entry.expect("a readable entry").path();
+        // These tests have settings of their own.
+        if path.ends_with("settings.yaml") {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).expect("it is readable");
         // The window must not end during a test.
         let text =

@@ -63,7 +63,7 @@ pub(super) fn page(server: &Server) -> Response {
                     @if trend.limits_total > 0 {
                         (format::figure("Rate limits", format!("{}/s", format::short(trend.limits.now())), html! { (format::count(trend.limits_total)) " total" }))
                     }
-                    (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" @if trend.logs_total > 0 { ", with " (format::count(trend.logs_total)) " messages of access logs" } }))
+                    (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" @if trend.logs_total > 0 { ", " (format::count(trend.logs_total)) " of them messages of access logs" } }))
                     (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " total" }))
                     (format::figure("Check, p99", html! { a href="/latencyz/" { (format::at_most(trend.check_p99.now(), f64::INFINITY)) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
                     (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))

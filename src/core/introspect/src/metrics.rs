@@ -92,9 +92,9 @@ fn family_markup(family: &FamilySamples) -> Markup {
         article.family {
             h2 { code { (info.name) } " " span.pill { (info.kind.name()) } }
             p.dim { (info.help) }
-            div.scroll { table.numbers { tbody { @for sample in &family.samples {
+            div.scroll { table.numbers.cards { tbody { @for sample in &family.samples {
                 tr {
-                    td { @if sample.labels.is_empty() { span.dim { "no labels" } }
+                    td.words { @if sample.labels.is_empty() { span.dim { "no labels" } }
                         @for (name, value) in &sample.labels { span.label { (name) "=" b { (value) } } " " } }
                     td.number { @match &sample.value {
                         SampleValue::Number(value) => (number(*value)),
