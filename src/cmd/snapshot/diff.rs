@@ -110,8 +110,12 @@ fn parts(found: &SnapshotDump) -> BTreeMap<String, Part> {
             let name = item.get("resource").or_else(|| item.get("name")).and_then(Value::as_str);
             let [item, shown] = [item, shown].map(without_position);
             let part = parts.entry(format!("{section} {}", name.unwrap_or_default())).or_default();
-            // Of other sections, nothing is masked.
-            part.is_masked |= section == "handlers" && item.get("params").is_some_and(has_masked);
+            part.is_masked |= match section.as_str() {
+                "handlers" => item.get("params").is_some_and(has_masked),
+                "instances" | "rules" => has_masked(&item),
+                // Of other sections, nothing is masked.
+                _ => false,
+            };
             part.text.push_str(&output::yaml(&shown));
             part.items.push(item);
         }

@@ -107,7 +107,10 @@ fn source_line(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<Stri
         if &*origin.file != file {
             return None;
         }
-        mask_secrets(&origin.text).lines().nth(usize::try_from(offset).ok()?).map(str::to_owned)
+        let number = usize::try_from(offset).ok()?;
+        // Of another document of the file, nothing is masked.
+        origin.text.lines().nth(number)?;
+        mask_secrets(&origin.text).lines().nth(number).map(str::to_owned)
     });
     in_resource.or_else(|| {
         let text = std::fs::read_to_string(file).ok()?;

@@ -221,11 +221,11 @@ impl Spool {
             let _ = std::fs::remove_file(self.path(number));
             return Err(error);
         }
-        // The name of the file is in the directory.
+        self.cursor.prepare();
+        // The names of the files are in the directory.
         File::open(&self.directory)?.sync_all()?;
         self.segments.push_back(Segment { number, bytes: MAGIC.len() as u64 });
         self.writer = Some(file);
-        self.cursor.prepare();
         Ok(())
     }
 
@@ -238,11 +238,18 @@ impl Spool {
             numbers.extend(entry?.file_name().to_str().and_then(number_of));
         }
         numbers.sort_unstable();
-        self.next_number = numbers.last().map_or(first.max(1), |last: &u64| last.saturating_add(1));
-        let newest = numbers.last().copied();
+        // Beyond the cursor, too: what is below it counts as delivered, and files that are no segments stay.
+        let next = numbers.last().map_or(0, |last: &u64| last.saturating_add(1));
+        self.next_number = next.max(first).max(1);
+        let mut heads = Vec::new();
         for number in numbers {
+            heads.push((number, segment::head(&self.path(number))?));
+        }
+        let newest = heads.iter().rev().find(|(_, head)| matches!(head, Head::Segment(_)));
+        let newest = newest.map(|(number, _)| *number);
+        for (number, head) in heads {
             let path = self.path(number);
-            let bytes = match segment::head(&path)? {
+            let bytes = match head {
                 Head::Foreign => {
                     tracing::warn!(path = %path.display(), "a file is no segment of a spill, or damaged: it is left alone");
                     continue;

@@ -26,10 +26,14 @@ const PADDED: u8 = 8;
 const PRIORITY: u8 = 0x20;
 /// Bytes of priority in HEADERS.
 const PRIORITY_LENGTH: usize = 5;
+/// Bytes that are written anew and count as a frame.
+const KIB: usize = 1 << 10;
 /// SETTINGS_MAX_FRAME_SIZE of a server (the default).
 const MAX_FRAME: usize = 16 << 10;
 /// What names and values of a head may have together, with 32 bytes for each, when it is written anew; more if its block may be longer.
-const MAX_LIST: usize = 512 << 10;
+const MAX_LIST: usize = 128 << 10;
+/// Bytes that wait for the other side, after which no more are written anew: an index of one byte may stand for thousands.
+const MAX_OUT: usize = 64 << 10;
 /// Frames of a header block.
 const MAX_FRAMES: u32 = 1024;
 /// The longest block that is compared with the next one.
@@ -91,7 +95,8 @@ impl Screen {
     /// Of a connection that begins, with header blocks of at most so many bytes.
     pub fn new(max_block: usize) -> Self {
         Self {
-            decoder: Decoder::new(),
+            // Huffman codes have five bits at least.
+            decoder: Decoder::with_max_text(max_block.saturating_mul(2)),
             skip: PREFACE,
             max_block,
             last_stream: 0,
@@ -117,11 +122,11 @@ impl Screen {
         input.len() - rest.len()
     }
 
-    /// Passes on what can be, and removes it from `held`. What is left waits for more.
+    /// Passes on what can be, and removes it from `held`. What is left waits for more, or until `out` was taken.
     ///
     /// Errors: the connection must end.
     pub fn pass(&mut self, held: &mut BytesMut, out: &mut BytesMut) -> Result<(), Broken> {
-        while !held.is_empty() && held.len() >= self.needed {
+        while !held.is_empty() && held.len() >= self.needed && out.len() < MAX_OUT {
             self.needed = 0;
             match self.next(held, out, true)? {
                 Next::Pass(count) => out.extend_from_slice(&held.split_to(count.min(held.len()))),
@@ -261,6 +266,8 @@ impl Screen {
         }
         self.kept = Vec::new();
         write(block, &written, out);
+        // What it costs the other side.
+        self.frames = self.frames.saturating_add(u32::try_from(written.len() / KIB).unwrap_or(u32::MAX));
         Ok(Next::Replaced(block.length))
     }
 }

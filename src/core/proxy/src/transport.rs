@@ -193,6 +193,23 @@ impl Transport {
                 move_to(ready, buffer);
                 return Poll::Ready(Ok(()));
             }
+            if !held.is_empty() {
+                if self.taken >= MAX_FRAMES {
+                    self.taken = 0;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                if screen.pass(held, ready).is_err() {
+                    return Poll::Ready(Err(std::io::ErrorKind::InvalidData.into()));
+                }
+                self.count_frames(screen.take_frames());
+                if held.is_empty() {
+                    *held = BytesMut::new();
+                }
+                if !ready.is_empty() {
+                    continue;
+                }
+            }
             match self.poll_input(cx, buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().len() > before => {}
                 other => return other,
@@ -203,12 +220,6 @@ impl Transport {
             if !is_all {
                 held.extend_from_slice(read.get(passed..).unwrap_or_default());
                 buffer.set_filled(before + passed);
-                if screen.pass(held, ready).is_err() {
-                    return Poll::Ready(Err(std::io::ErrorKind::InvalidData.into()));
-                }
-                if held.is_empty() {
-                    *held = BytesMut::new();
-                }
             }
             self.count_frames(screen.take_frames());
             if passed > 0 {

@@ -80,7 +80,8 @@ fn read_path(path: &Path, contents: &mut StoreContents) -> Result<(), SourceErro
     let mut found = walk::Walk { ignored: Some(walk::Ignored::default()), ..walk::Walk::default() };
     walk::walk(path, &mut found);
     contents.diagnostics.extend(found.ignored.as_ref().and_then(|ignored| unread_names(path, ignored)));
-    contents.diagnostics.extend(found.unread.iter().map(|file| walk::not_read(file)));
+    let not_read = found.unread.iter().take(walk::MAX_LINKS).map(|file| walk::not_read(file));
+    contents.diagnostics.extend(not_read);
     contents.diagnostics.extend(found.links.iter().map(|link| walk::not_followed(link)));
     for (lost, cause) in found.errors {
         // Without the directory that the user names there is nothing to read.

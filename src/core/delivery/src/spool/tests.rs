@@ -379,3 +379,24 @@ proptest! {
         prop_assert_eq!(model, drain(&mut spool));
     }
 }
+
+/// What a file that is no segment leaves room for is below the cursor: it would count as delivered.
+#[test]
+fn new_segments_are_numbered_beyond_the_cursor() {
+    let directory = tempfile::tempdir().unwrap();
+    let foreign = directory.path().join("00000001.spool");
+    std::fs::write(&foreign, "something else").unwrap();
+    // The cursor alternates between two places: each has one.
+    for number in 0..3 {
+        let mut spool = open(directory.path());
+        assert!(spool.push(1, &payload(number)).unwrap());
+        spool.remove_oldest().unwrap();
+    }
+    let mut spool = open(directory.path());
+    assert!(spool.push(1, &payload(7)).unwrap());
+    drop(spool);
+    let mut spool = open(directory.path());
+    let kept = spool.oldest().unwrap().expect("it was never delivered");
+    assert_eq!(kept.payload, payload(7));
+    assert!(foreign.exists());
+}

@@ -12,6 +12,8 @@ use mixer_base::warn_limited;
 /// PERMISSION_DENIED: the code of refusals that no handler made.
 pub(super) const PERMISSION_DENIED: i32 = 7;
 /// Validity of a check without any answer that states one.
+/// Bytes of a name that a message has.
+const MAX_SHOWN: usize = 128;
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
 /// Use count of such a check.
 const DEFAULT_VALID_USE_COUNT: i32 = 10_000;
@@ -118,7 +120,8 @@ impl Combiner {
                 (why.to_owned(), "the request names no namespace")
             }
             NamespaceFault::Misspelt { named, meant } => {
-                let named = named.escape_debug();
+                let named =
+                    named.get(..named.floor_char_boundary(MAX_SHOWN)).unwrap_or_default().escape_debug();
                 let why = format!("the request names namespace `{named}`, and the rules are in `{meant}`");
                 warn_limited!(1, "a request of Envoy is refused: {why}");
                 (why, "the request names an unknown namespace")

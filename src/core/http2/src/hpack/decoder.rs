@@ -5,7 +5,7 @@ use super::table::{DynamicTable, Field, Name, look_up};
 
 /// SETTINGS_HEADER_TABLE_SIZE of the server (the default).
 const TABLE_SIZE: usize = 4096;
-/// Maximum length of a decoded name or value.
+/// Maximum length of a decoded name or value, unless told otherwise.
 const MAX_TEXT: usize = 64 << 10;
 /// Capacity of the buffer for Huffman codes that is kept between blocks.
 const KEPT_SCRATCH: usize = 1 << 10;
@@ -19,11 +19,17 @@ pub(in super::super) struct Malformed;
 pub(in super::super) struct Decoder {
     table: DynamicTable,
     scratch: Vec<u8>,
+    max_text: usize,
 }
 
 impl Decoder {
     pub(in super::super) fn new() -> Self {
-        Self { table: DynamicTable::new(TABLE_SIZE), scratch: Vec::new() }
+        Self::with_max_text(MAX_TEXT)
+    }
+
+    /// A decoder of names and values of at most so many bytes each.
+    pub(in super::super) fn with_max_text(max_text: usize) -> Self {
+        Self { table: DynamicTable::new(TABLE_SIZE), scratch: Vec::new(), max_text }
     }
 
     /// Version of the dynamic table: equal blocks decode alike while it is unchanged.
@@ -83,7 +89,7 @@ impl Decoder {
     fn literal(&mut self, input: &mut &[u8], prefix: u32) -> Result<Field, Malformed> {
         let (name, name_len) = match integer(input, prefix)? {
             0 => {
-                let text = string(input, &mut self.scratch)?;
+                let text = string(input, &mut self.scratch, self.max_text)?;
                 (Name::of(text), text.len())
             }
             index => {
@@ -91,7 +97,7 @@ impl Decoder {
                 (known.name.clone(), known.name_len())
             }
         };
-        Ok(Field::new(name, name_len, string(input, &mut self.scratch)?))
+        Ok(Field::new(name, name_len, string(input, &mut self.scratch, self.max_text)?))
     }
 }
 
@@ -115,7 +121,11 @@ fn integer(input: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
     Ok(value)
 }
 
-fn string<'i: 's, 's>(input: &mut &'i [u8], scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Malformed> {
+fn string<'i: 's, 's>(
+    input: &mut &'i [u8],
+    scratch: &'s mut Vec<u8>,
+    max_text: usize,
+) -> Result<&'s [u8], Malformed> {
     let is_huffman = input.first().is_some_and(|first| first & 0x80 != 0);
     let length = integer(input, 7)?;
     let (text, rest) = input.split_at_checked(length).ok_or(Malformed)?;
@@ -124,7 +134,7 @@ fn string<'i: 's, 's>(input: &mut &'i [u8], scratch: &'s mut Vec<u8>) -> Result<
         return Ok(text);
     }
     scratch.clear();
-    if huffman::decode(text, scratch, MAX_TEXT) { Ok(scratch) } else { Err(Malformed) }
+    if huffman::decode(text, scratch, max_text) { Ok(scratch) } else { Err(Malformed) }
 }
 
 #[cfg(test)]

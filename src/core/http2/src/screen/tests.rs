@@ -207,3 +207,35 @@ fn a_head_that_grows_when_it_is_written_anew_is_refused() {
     assert_eq!((found[2].0, found[3].0, found.len()), (HEADERS, CONTINUATION, 4));
     assert_eq!(fields(&whole).len(), 14);
 }
+
+/// An index of one byte stands for thousands: what waits for the other side is bounded, and goes on when it was taken.
+#[test]
+fn what_is_written_anew_is_bounded() {
+    const HEADS: u32 = 60;
+    let odd = [&GOOD[..3], &[(&b":path"[..], &b"/\xe9"[..])]].concat();
+    let entry = indexed(b"x-long", &[b'y'; 3_900]);
+    let mut input = [
+        PREFACE_TEXT.to_vec(),
+        frame(1, END_HEADERS | END_STREAM, 1, &block(&odd)),
+        frame(1, END_HEADERS | END_STREAM, 3, &[block(&GOOD), entry].concat()),
+    ]
+    .concat();
+    for head in 0..HEADS {
+        // The other side refuses the large ones itself, those beyond MAX_LIST are replaced.
+        let count = if head % 2 == 0 { 20 } else { 120 };
+        let fields = [block(&GOOD), vec![0xbe; count]].concat();
+        input.extend(frame(1, END_HEADERS | END_STREAM, 5 + 2 * head, &fields));
+    }
+    let mut screen = Screen::new(1 << 16);
+    let passes = screen.scan(&input);
+    let (mut held, mut out, mut seen) = (BytesMut::from(&input[passes..]), BytesMut::new(), Vec::new());
+    let mut count = 0;
+    while !held.is_empty() {
+        screen.pass(&mut held, &mut out).unwrap();
+        assert!(!out.is_empty() && out.len() <= MAX_OUT + MAX_LIST, "{}", out.len());
+        seen.extend(frames(&out.split()).into_iter().filter(|(kind, ..)| *kind == HEADERS));
+        count += screen.take_frames().0;
+    }
+    assert_eq!(seen.len(), 2 + HEADS as usize);
+    assert!(count > HEADS * 40, "{count}: it costs as much as frames");
+}

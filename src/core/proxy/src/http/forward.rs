@@ -317,7 +317,8 @@ impl Connection<'_> {
         }
         let status = self.response.status;
         let host = upstream.host();
-        if status == 101 && (self.client.has_ahead() || !self.changes_as_asked(transaction)) {
+        let is_unread = || self.client.has_ahead() || upstream.has_output();
+        if status == 101 && (is_unread() || !self.changes_as_asked(transaction)) {
             // It speaks another protocol than it was asked for, or before it has read the request, of which filters have seen the rest.
             let host = Arc::clone(host);
             return self.end_without_response(transaction, pool, &host, Event::UpstreamInvalid);

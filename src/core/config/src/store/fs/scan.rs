@@ -83,6 +83,8 @@ pub(super) struct Scanner {
     directories: replaced::Directories,
     /// Files that an earlier process had read and that this one has not seen, while something stands in the place of their directories.
     expected: BTreeSet<PathBuf>,
+    /// Files that are not read because of their names, and have resources.
+    misnamed: BTreeMap<PathBuf, tree::MisnamedFile>,
     contents: Arc<StoreContents>,
     has_read: bool,
     /// When the tree was last walked.
@@ -159,6 +161,7 @@ impl Scanner {
             replaced: Vec::new(),
             directories: replaced::Directories::default(),
             expected: BTreeSet::new(),
+            misnamed: BTreeMap::new(),
             contents: Arc::default(),
             has_read: false,
             walked: None,

@@ -19,10 +19,10 @@ const CURRENT_VERSION: &str = "..data";
 const MAX_FILES: usize = 100_000;
 
 /// Maximum number of links to directories that are reported, and of files that are not read.
-const MAX_LINKS: usize = 16;
+pub(in crate::store) const MAX_LINKS: usize = 16;
 
 /// Maximum number of files that are examined whether they have a resource although they are not read.
-const MAX_EXAMINED: usize = 64;
+const MAX_EXAMINED: usize = 1024;
 
 /// How much of such a file is examined, in bytes.
 const EXAMINED: u64 = 4 << 10;
@@ -193,7 +193,7 @@ pub(in crate::store) fn is_configuration(path: &Path) -> bool {
 /// Finds configuration files and links to them, recursively, names in byte order. Links to directories are not followed,
 /// except for the root. Of the versions in a volume of Kubernetes, `..TIME`, only that counts to which `..data` points.
 pub(in crate::store) fn walk(root: &Path, out: &mut Walk) {
-    directory(root, 0, out);
+    directory(root, 0, false, out);
     let mut links = std::mem::take(&mut out.links);
     if let Ok(root) = root.canonicalize() {
         links.retain(|link| link.canonicalize().is_ok_and(|target| !target.starts_with(&root)));
@@ -201,7 +201,6 @@ pub(in crate::store) fn walk(root: &Path, out: &mut Walk) {
     links.truncate(MAX_LINKS);
     let examined = std::mem::take(&mut out.unread);
     out.unread = examined.into_iter().take(MAX_EXAMINED).filter(|path| has_resource(path)).collect();
-    out.unread.truncate(MAX_LINKS);
     if let Some(ignored) = &mut out.ignored {
         ignored.forget(&links);
         ignored.forget(&out.unread);
@@ -228,10 +227,11 @@ pub(in crate::store) fn not_followed(link: &Path) -> Diagnostic {
     problem
 }
 
-fn directory(path: &Path, depth: usize, out: &mut Walk) {
+/// `is_hidden`: files that are not read have no resources that were meant.
+fn directory(path: &Path, depth: usize, is_hidden: bool, out: &mut Walk) {
     let before = (out.files.len(), out.errors.len());
     let identity = Identity::at(path);
-    let has_entries = entries(path, depth, out);
+    let has_entries = entries(path, depth, is_hidden, out);
     if let Some(identity) = identity {
         let is_bare = (out.files.len(), out.errors.len()) == before;
         let is_empty = is_bare && !has_entries;
@@ -240,7 +240,7 @@ fn directory(path: &Path, depth: usize, out: &mut Walk) {
 }
 
 /// Whether the directory has any entry, as far as it can be read.
-fn entries(path: &Path, depth: usize, out: &mut Walk) -> bool {
+fn entries(path: &Path, depth: usize, is_hidden: bool, out: &mut Walk) -> bool {
     if depth > MAX_DEPTH {
         let error = std::io::Error::other(format!("directories are nested deeper than {MAX_DEPTH} levels"));
         out.errors.push((path.to_owned(), error));
@@ -278,7 +278,10 @@ fn entries(path: &Path, depth: usize, out: &mut Walk) -> bool {
         }
         if kind.is_dir() {
             let before = (out.files.len(), out.errors.len());
-            directory(&path, depth + 1, out);
+            // A repository has many files without an ending below `.git`. The versions of a volume are hidden and meant.
+            let name = name.as_encoded_bytes();
+            let is_hidden = is_hidden || (name.starts_with(b".") && !name.starts_with(b".."));
+            directory(&path, depth + 1, is_hidden, out);
             if is_configuration(&path) {
                 let is_empty = (out.files.len(), out.errors.len()) == before;
                 out.directories.push((path, is_empty));
@@ -289,7 +292,7 @@ fn entries(path: &Path, depth: usize, out: &mut Walk) -> bool {
             if kind.is_symlink() && !name.as_encoded_bytes().starts_with(b".") && path.is_dir() {
                 out.links.push(path.clone());
             }
-            if kind.is_file() && out.unread.len() < MAX_EXAMINED && may_be_meant(&path) {
+            if kind.is_file() && !is_hidden && out.unread.len() < MAX_EXAMINED && may_be_meant(&path) {
                 out.unread.push(path.clone());
             }
             if let Some(ignored) = &mut out.ignored {

@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 use mixer_base::load::{self, Load};
 use mixer_config::store::read_document;
 use mixer_config::store::refill::{LIMIT, QUIET, no_configuration};
-use mixer_config::{Diagnostic, FieldPath, NodeKind, RawResource, Severity};
+use mixer_config::{Diagnostic, FieldPath, NodeKind, RawResource, ResourceKey, Severity};
 
 use super::meant::{group_of, is_meant_for_us, stands_for_ours};
 use super::{Files, Found, Kept, Source, placed};
@@ -44,10 +44,13 @@ pub(super) struct Flaw {
 /// That a file is not read because of its name which has what is gone with another file.
 fn misnamed(found: &Found<'_>) -> Option<String> {
     let &Found { contents: next, gone, .. } = found;
-    let is_read = |file: &Arc<str>| next.resources.iter().any(|resource| resource.origin.file == *file);
-    let (_, file) = next.misnamed.iter().find(|(key, _)| {
-        gone.iter().any(|resource| resource.key == *key && !is_read(&resource.origin.file))
-    })?;
+    if next.misnamed.is_empty() || gone.is_empty() {
+        return None;
+    }
+    let read: FxHashSet<&str> = next.resources.iter().map(|resource| &*resource.origin.file).collect();
+    let gone = gone.iter().filter(|resource| !read.contains(&*resource.origin.file));
+    let gone: FxHashSet<&ResourceKey> = gone.map(|resource| &resource.key).collect();
+    let (_, file) = next.misnamed.iter().find(|(key, _)| gone.contains(key))?;
     Some(format!(
         "{file} is not read, and has what is gone with another file: its name does not end in .yaml or .yml"
     ))

@@ -12,16 +12,21 @@ use super::super::watch::LastEvent;
 use super::super::{WhenLost, mounts, parallel, replaced};
 use super::steady::signature;
 use super::{Coverage, Scanner};
+use crate::ResourceKey;
 use crate::store::IdentityRule;
 use crate::store::document::read_file_as;
-use crate::{RawResource, ResourceKey};
+use mixer_base::file_stamp::FileStamp;
 use mixer_base::load::{self, Load, LoadId};
 use mixer_base::regular_file;
 
 /// Minimum files per thread.
 const FILES_PER_THREAD: usize = 16;
-/// Maximum size of a file that is read although its name is none of configuration, in bytes.
-const MAX_MISNAMED: u64 = 1 << 20;
+
+/// A file that is not read because of its name, although it has resources.
+pub(super) struct MisnamedFile {
+    stamp: FileStamp,
+    keys: Vec<ResourceKey>,
+}
 
 impl Scanner {
     /// Walks the tree and reads changed files.
@@ -94,10 +99,10 @@ impl Scanner {
         contents.always_empty = directories.always_empty.iter().map(shown).collect();
         contents.always_bare =
             (&directories.always_bare - &directories.always_empty).iter().map(shown).collect();
-        contents.misnamed = self.misnamed(&found.unread);
+        contents.misnamed = self.find_misnamed(&found.unread, &mut problems);
         self.is_intact = problems.broken.is_empty();
         let not_followed = found.links.iter().map(|link| walk::not_followed(link));
-        let not_read = found.unread.iter().map(|file| walk::not_read(file));
+        let not_read = found.unread.iter().take(walk::MAX_LINKS).map(|file| walk::not_read(file));
         let ignored = not_followed.chain(not_read);
         contents.diagnostics.splice(0..0, problems.diagnostics.into_iter().chain(ignored));
         contents.broken.extend(problems.broken);
@@ -113,22 +118,38 @@ impl Scanner {
 
     /// The resources of files that are not read because of their names: one that is defined nowhere else may be in a file whose name was
     /// misspelt.
-    fn misnamed(&self, unread: &[PathBuf]) -> Vec<(ResourceKey, Arc<str>)> {
+    /// What cannot be read of one is unknown. A file that has not changed since the last walk is not read again.
+    fn find_misnamed(&mut self, unread: &[PathBuf], problems: &mut Problems) -> Vec<(ResourceKey, Arc<str>)> {
         if self.lost == WhenLost::Drop {
             return Vec::new();
         }
-        let read = |path: &PathBuf| {
-            let (file, metadata) = regular_file::open(path).ok()?;
-            let bytes = regular_file::read_open(&file, &metadata, MAX_MISNAMED).ok()?;
+        let mut before = std::mem::take(&mut self.misnamed);
+        for path in unread {
+            match self.misnamed_in(path, before.remove(path)) {
+                Ok(file) => drop(self.misnamed.insert(path.clone(), file)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => problems.failed(path, &ReadError::System(error), false),
+            }
+        }
+        let all = self.misnamed.iter();
+        let keys = all.flat_map(|(path, file)| {
             let name: Arc<str> = path.display().to_string().into();
-            let contents = read_file_as(self.reading, &name, &bytes, None);
-            Some((contents.resources, name))
-        };
-        let all = unread.iter().filter_map(read);
-        let keys = |(resources, name): (Vec<Arc<RawResource>>, Arc<str>)| {
-            resources.into_iter().map(move |resource| (resource.key.clone(), Arc::clone(&name)))
-        };
-        all.flat_map(keys).collect()
+            file.keys.iter().map(move |key| (key.clone(), Arc::clone(&name)))
+        });
+        keys.collect()
+    }
+
+    fn misnamed_in(&self, path: &Path, before: Option<MisnamedFile>) -> std::io::Result<MisnamedFile> {
+        let (file, metadata) = regular_file::open(path)?;
+        let stamp = FileStamp::of(&metadata);
+        if let Some(known) = before.filter(|known| known.stamp == stamp) {
+            return Ok(known);
+        }
+        let bytes = regular_file::read_open(&file, &metadata, MAX_FILE)?;
+        let name: Arc<str> = path.display().to_string().into();
+        let contents = read_file_as(self.reading, &name, &bytes, None);
+        let keys = contents.resources.into_iter().map(|resource| resource.key.clone()).collect();
+        Ok(MisnamedFile { stamp, keys })
     }
 
     /// Looks what is there.
