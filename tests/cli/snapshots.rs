@@ -36,6 +36,35 @@ fn snapshots_are_dumped_and_compared() {
     assert!(tables.out.starts_with("RULES\nNAME "), "{}", tables.out);
 }
 
+/// Conditions have secrets, too.
+#[test]
+fn masked_conditions_of_snapshots_are_not_told_to_be_equal() {
+    let directory = tempfile::tempdir().unwrap();
+    let [config, before] =
+        ["config", "before.json"].map(|name| directory.path().join(name).display().to_string());
+    std::fs::create_dir(&config).unwrap();
+    let write = |token: &str| {
+        let text = format!(
+            "kind: handler\nmetadata: {{name: deny, namespace: istio-system}}\nspec: {{compiledAdapter: denier}}\n\
+             ---\nkind: instance\nmetadata: {{name: any, namespace: istio-system}}\nspec: {{compiledTemplate: checknothing}}\n\
+             ---\nkind: rule\nmetadata: {{name: keys, namespace: istio-system}}\nspec:\n\
+             \x20 match: '(request.headers[\"authorization\"] | \"\") != \"Bearer {token}\"'\n\
+             \x20 actions: [{{handler: deny, instances: [any]}}]\n"
+        );
+        std::fs::write(format!("{config}/a.yaml"), text).unwrap();
+    };
+    let dump =
+        |flags: &[&str]| run(&[&["mixer", "snapshot", "dump", "--config", &config][..], flags].concat());
+    write("hunter2");
+    std::fs::write(&before, dump(&["-o", "json"]).out).unwrap();
+    for token in ["hunter2", "hunter3"] {
+        write(token);
+        let diff = dump(&["--diff", &before]);
+        let expected = "rules keys.rule.istio-system\n  masked values cannot be compared\n";
+        assert_eq!((diff.code, &*diff.out), (1, expected), "{token} {}", diff.err);
+    }
+}
+
 /// A secret that was masked may be another one by now: it is never told to be equal, and never shown.
 #[test]
 fn secrets_of_snapshots_are_compared_or_told_to_be_unknown() {

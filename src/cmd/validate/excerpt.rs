@@ -1,15 +1,19 @@
 //! A diagnostic with its source line.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use super::location::location;
 use crate::cmd::io::{Io, Style};
 use crate::cmd::output::escaped;
+use mixer_base::regular_file;
 use mixer_base::secrets::MASKED;
 use mixer_config::store::StoreContents;
 use mixer_config::yaml::mask_secrets;
 use mixer_config::{Diagnostic, Severity, Span};
 
+/// A larger file with documents that cannot be read is not shown, in bytes.
+const MAX_SHOWN: u64 = 1 << 20;
 /// Maximum characters of a source line.
 const MAX_LINE_CHARS: usize = 160;
 
@@ -113,7 +117,8 @@ fn source_line(diagnostic: &Diagnostic, contents: &StoreContents) -> Option<Stri
         mask_secrets(&origin.text).lines().nth(number).map(str::to_owned)
     });
     in_resource.or_else(|| {
-        let text = std::fs::read_to_string(file).ok()?;
+        // To tell what is secret takes all of it.
+        let text = regular_file::read_text(Path::new(file), MAX_SHOWN).ok()?;
         mask_secrets(&text).lines().nth(usize::try_from(line.checked_sub(1)?).ok()?).map(str::to_owned)
     })
 }

@@ -11,9 +11,9 @@ use mixer_base::warn_limited;
 
 /// PERMISSION_DENIED: the code of refusals that no handler made.
 pub(super) const PERMISSION_DENIED: i32 = 7;
-/// Validity of a check without any answer that states one.
 /// Bytes of a name that a message has.
 const MAX_SHOWN: usize = 128;
+/// Validity of a check without any answer that states one.
 const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
 /// Use count of such a check.
 const DEFAULT_VALID_USE_COUNT: i32 = 10_000;

@@ -298,6 +298,12 @@ fn what_a_file_with_another_name_has_is_known() {
             .collect::<Vec<_>>()
     };
     let of = |name: &str, file: &str| (name.to_owned(), file.to_owned());
+    // Those of a repository, which come before it, are none.
+    fs::create_dir(tree.directory.path().join(".git")).unwrap();
+    for number in 0..1_100 {
+        fs::write(tree.directory.path().join(format!(".git/{number}")), "").unwrap();
+    }
+    tree.seen();
     assert_eq!(misnamed(&tree), []);
     rename(&tree, "a.yaml", "a.YAML");
     tree.after(1_000);
@@ -313,6 +319,10 @@ fn what_a_file_with_another_name_has_is_known() {
     let paths = [(real.join("a.YAML"), LastEvent::Closed)].into();
     assert!(tree.scanner.scan(Scope::Noted, Noted { paths, ..Noted::default() }, tree.now));
     assert_eq!(misnamed(&tree), [of("b", "a.YAML"), of("c", "a.YAML")]);
+    // Whatever its size.
+    fs::write(&other, format!("{}# {}\n", rules(&["b", "d"], "new"), "x".repeat(2 << 20))).unwrap();
+    tree.seen();
+    assert_eq!(misnamed(&tree), [of("b", "a.YAML"), of("d", "a.YAML")]);
     rename(&tree, "a.YAML", "a.yaml~");
     tree.seen();
     assert_eq!(misnamed(&tree), []);
