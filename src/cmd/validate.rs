@@ -23,7 +23,7 @@ use super::output::{self, counted};
 use super::snapshot::{self, FileProblems};
 use super::source;
 use super::value;
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::{MASKED, mask_text};
 use mixer_config::store::StoreContents;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
 use mixer_engine::runtime::is_consequence;
@@ -276,7 +276,8 @@ fn diagnostic_json(diagnostic: &Diagnostic) -> Value {
         "expression": diagnostic.expression.as_ref().map(|e| json!({"text": mask_text(&e.text), "column": e.column})),
         "field": diagnostic.field.to_string(),
         "message": diagnostic.message,
-        "legacy": diagnostic.legacy,
+        // It may have what the message has not.
+        "legacy": diagnostic.legacy.as_ref().filter(|_| !diagnostic.message.contains(MASKED)),
         "hint": diagnostic.hint,
     })
 }

@@ -517,7 +517,7 @@ fn eval_tells_of_values_of_another_type() {
     assert_eq!(of_text.code, 1, "{}", of_text.err);
     let told = "warning: the attribute `source.ip` is IP_ADDRESS and sent as STRING: no rule can use it; \
         write `--ip-attributes source.ip=10.1.2.3`\n";
-    assert_eq!(of_text.err, told);
+    assert!(of_text.err.starts_with(told), "{}", of_text.err);
     // The same of what a manifest declares, and before what does not compile.
     let declared = ["--config", &scenario("harbor"), "-i", "source.user=7"];
     let ran = run(&[&["mixer", "eval", "source.user == 7"][..], &declared].concat());

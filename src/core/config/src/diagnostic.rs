@@ -73,7 +73,7 @@ pub struct DiagnosticDetails {
     pub expression: Option<ExpressionPlace>,
     /// How to fix it.
     pub hint: Option<String>,
-    /// `name.kind.namespace` of another resource whose error causes this one.
+    /// `name.kind.namespace` of another resource that is missing. If it has an error of its own, that is the cause of this one.
     pub cause: Option<Box<str>>,
     /// The chunk, for problems of documents that are not resources.
     pub chunk: Option<Chunk>,

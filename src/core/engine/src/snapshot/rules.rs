@@ -424,7 +424,7 @@ impl<'b> RuleBuilder<'b> {
     /// How to mend a reference to no handler, and the resource whose error is to be mended for that.
     fn handler_hint(&self, reference: &str) -> (Option<String>, Option<Box<str>>) {
         let (first, second) = names::candidates(reference, "handler", &self.resource.key.namespace);
-        let candidates = std::iter::once(first).chain(second);
+        let candidates = std::iter::once(first.clone()).chain(second);
         let mut states = candidates.filter_map(|name| Some((self.known.handlers.get(name.as_str())?, name)));
         let (hint, name) = match states.next() {
             Some((HandlerState::Unknown, name)) => ("the handler exists, but its adapter does not", name),
@@ -435,7 +435,7 @@ impl<'b> RuleBuilder<'b> {
                 let there = self.known.handlers.iter().filter(|(_, state)| state.config().is_some());
                 let there = there.map(|(name, _)| &**name);
                 let namespace = &self.resource.key.namespace;
-                return (names::reference_hint(reference, "handler", namespace, there), None);
+                return (names::reference_hint(reference, "handler", namespace, there), Some(first.into()));
             }
         };
         (Some(hint.to_owned()), Some(name.as_str().into()))
@@ -463,10 +463,8 @@ impl<'b> RuleBuilder<'b> {
             });
             let namespace = self.resource.key.namespace.clone();
             let (first, _) = names::candidates(reference, "instance", &namespace);
-            let mut cause = None;
             let hint = match self.known.instances.get(first.as_str()) {
                 Some(InstanceState::Broken | InstanceState::External { config: None, .. }) => {
-                    cause = Some(first.as_str().into());
                     Some("the instance exists, but is invalid: see its own diagnostic".to_owned())
                 }
                 Some(InstanceState::External { .. }) => Some(format!(
@@ -481,7 +479,7 @@ impl<'b> RuleBuilder<'b> {
             };
             let message = format!("Instance not found: instance='{reference}'");
             let mut problem = Diagnostic::error("instance-unknown", field.clone(), message);
-            (problem.hint, problem.cause) = (hint, cause);
+            (problem.hint, problem.cause) = (hint, Some(first.into()));
             self.error(legacy, problem);
             return ResolvedInstance::Missing;
         };
