@@ -33,7 +33,6 @@ fn header_operations_change_request_response_and_route() {
                 operation(":path", path, 0),
                 operation("content-length", "99", 0),
                 operation("transfer-encoding", "chunked", 2),
-                operation("x-split", "a\r\nx-injected: 1", 0),
             ],
             response_header_operations: vec![operation("x-host", "", 1), operation("x-served", "yes", 2)],
             ..RouteDirective::default()
@@ -56,7 +55,6 @@ fn header_operations_change_request_response_and_route() {
             ("x-more: two\r\n", 1),
             ("content-length: 99", 0),
             ("transfer-encoding", 0),
-            ("x-injected", 0),
         ] {
             assert_eq!(head.matches(line).count(), count, "{line} in {head}");
         }
@@ -70,6 +68,20 @@ fn header_operations_change_request_response_and_route() {
     });
     let proxy = Setup::to(mixer.address).http();
     assert_eq!(proxy.get("/there", &[]).body, "from here\n", "the route of the new path");
+}
+
+/// Without the operation, the host would get what the client said.
+#[test]
+fn a_header_operation_that_cannot_be_written_refuses() {
+    let mixer = Scripted::start(|_, _, _| {
+        let request_header_operations = vec![operation("x-split", "a\r\nx-injected: 1", 0)];
+        let directive = RouteDirective { request_header_operations, ..RouteDirective::default() };
+        Ok(with_directive(answer(0, "", 60, -1), directive))
+    });
+    let proxy = Setup::to(mixer.address).http();
+    let refused = proxy.get("/", &[("x-split", "mine")]);
+    assert_eq!((refused.status, refused.body.as_str()), (500, "INTERNAL:invalid header value for: x-split"));
+    assert_eq!(proxy.host.last_head(), "", "no request arrived");
 }
 
 #[test]
