@@ -7,7 +7,7 @@ use std::time::Duration;
 use hyper_util::rt::TokioIo;
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use super::status::RpcError;
+use super::status::{RpcError, START_ONE};
 use super::trace::{CallSpan, CallTracer};
 use mixer_api::ExplainResponse;
 use mixer_base::rotate::os_text;
@@ -63,6 +63,7 @@ impl DialTarget {
         DialError {
             text: format!("no server answers at {self}: {cause}"),
             go_text: format!("dial {network} {address}: connect: {cause}"),
+            hint: START_ONE,
         }
     }
 }
@@ -74,7 +75,12 @@ struct DialError {
     text: String,
     /// That of gRPC's implementation in Go, which Istio mixc prints.
     go_text: String,
+    /// What helps.
+    hint: &'static str,
 }
+
+/// What helps if the handshake fails.
+const TRUST: &str = "--ca-file and --server-name say whom to trust, --cert-file and --key-file who calls";
 
 /// A client of one server. Cheap to clone; clones share the connection.
 #[derive(Debug, Clone)]
@@ -257,7 +263,7 @@ fn rpc_error(status: &tonic::Status) -> RpcError {
         if let Some(dial) = error.downcast_ref::<DialError>() {
             let message =
                 format!("connection error: desc = \"transport: Error while dialing {}\"", dial.go_text);
-            return RpcError::new(tonic::Code::Unavailable, message).unreachable(dial.to_string());
+            return RpcError::new(tonic::Code::Unavailable, message).unreachable(dial.to_string(), dial.hint);
         }
         deepest = Some(error.to_string());
         source = error.source();
@@ -287,6 +293,7 @@ impl Dialer {
         let secured = secured.map_err(|e| DialError {
             text: format!("the TLS handshake with {} failed: {e}", self.target),
             go_text: format!("authentication handshake failed: {e}"),
+            hint: TRUST,
         })?;
         Ok(Box::new(secured))
     }
@@ -310,7 +317,7 @@ async fn dial(target: &DialTarget) -> Result<Box<dyn Duplex>, DialError> {
             Box::new(tokio::net::UnixStream::connect(path).await.map_err(failed)?)
         }
         DialTarget::Invalid { text, go_text } => {
-            return Err(DialError { text: text.clone(), go_text: go_text.clone() });
+            return Err(DialError { text: text.clone(), go_text: go_text.clone(), hint: START_ONE });
         }
     };
     Ok(stream)

@@ -10,12 +10,12 @@ pub(crate) struct RpcError {
     pub(crate) code: i32,
     /// Message; that of gRPC's implementation in Go if no server was reached.
     pub(crate) message: String,
-    /// Why no server was reached.
-    pub(crate) unreachable: Option<String>,
+    /// Why no server was reached, and what helps.
+    pub(crate) unreachable: Option<(String, &'static str)>,
 }
 
-/// What helps if no server was reached.
-const START_ONE: &str = "start one with `mixer server`, name another one with --server HOST:PORT, or give a configuration with --config to do without";
+/// What helps if no server answers.
+pub(super) const START_ONE: &str = "start one with `mixer server`, name another one with --server HOST:PORT, or give a configuration with --config to do without";
 
 impl RpcError {
     /// A status of gRPC.
@@ -25,15 +25,15 @@ impl RpcError {
 
     /// No server was reached.
     #[must_use]
-    pub(crate) fn unreachable(self, why: String) -> Self {
-        Self { unreachable: Some(why), ..self }
+    pub(crate) fn unreachable(self, why: String, hint: &'static str) -> Self {
+        Self { unreachable: Some((why, hint)), ..self }
     }
 
     /// `Unavailable (…)`, in the words of Istio mixc or, with what helps in a second line, in plain ones.
     pub(crate) fn text(&self, as_mixc: bool) -> String {
         let code = rpc_code_name(self.code);
         match &self.unreachable {
-            Some(why) if !as_mixc => format!("{code} ({why})\n  {START_ONE}"),
+            Some((why, hint)) if !as_mixc => format!("{code} ({why})\n  {hint}"),
             _ if self.message.is_empty() => code,
             _ => format!("{code} ({})", self.message),
         }
@@ -45,7 +45,7 @@ impl RpcError {
         let exit = if is_late { Exit::Deadline } else { Exit::Rpc };
         let failure = Failure::new(exit, format!("{call} RPC failed with {}", rpc_code_name(self.code)));
         match &self.unreachable {
-            Some(why) => failure.cause(why).hint(START_ONE),
+            Some((why, hint)) => failure.cause(why).hint(*hint),
             None if self.message.is_empty() => failure,
             None => failure.cause(&self.message),
         }

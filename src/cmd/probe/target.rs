@@ -65,7 +65,7 @@ impl ProbeTarget {
 async fn check_health(mut connection: MixerConnection, service: &str) -> Result<(), String> {
     let request = HealthCheckRequest { service: service.to_owned() };
     let answer: HealthCheckResponse = connection.unary(request, HEALTH_CHECK).await.map_err(|e| {
-        let message = e.unreachable.unwrap_or(e.message);
+        let message = e.unreachable.map_or(e.message, |(why, _)| why);
         format!("{}: {message}", tonic::Code::from(e.code).description())
     })?;
     match answer.status() {
