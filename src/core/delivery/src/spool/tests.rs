@@ -390,6 +390,7 @@ fn new_segments_are_numbered_beyond_the_cursor() {
     for number in 0..3 {
         let mut spool = open(directory.path());
         assert!(spool.push(1, &payload(number)).unwrap());
+        assert_eq!(spool.oldest().unwrap().expect("it was pushed").payload, payload(number));
         spool.remove_oldest().unwrap();
     }
     let mut spool = open(directory.path());
