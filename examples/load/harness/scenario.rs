@@ -251,7 +251,11 @@ async fn load(options: &Options, program: &Program, stage: &Stage, work: Work) -
     Ok(Figures::of_load(&seen, cpu, stage.bags, server.resident()?))
 }
 
+/// How old the configuration is when a server starts: one that was written just now may be in the middle of being copied, and is waited for.
+const SETTLED: Duration = Duration::from_millis(200);
+
 async fn start(options: &Options, program: &Program, stage: &Stage) -> Result<Figures> {
+    tokio::time::sleep(SETTLED).await;
     let (server, _) = stage.serve(options, program, 1).await?;
     Ok(Figures {
         seconds: Some(server.started.elapsed().as_secs_f64()),
