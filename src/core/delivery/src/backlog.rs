@@ -99,6 +99,11 @@ impl<B: Items> Backlog<B> {
         }
     }
 
+    /// Whether the disk has room, and was not left alone after an error.
+    pub(crate) fn is_at_work(&self) -> bool {
+        !self.is_full && self.not_before.is_none()
+    }
+
     /// All items, except those in flight.
     pub(crate) fn items(&self) -> u64 {
         let loaded = self.loaded.as_ref().map_or(0, |loaded| loaded.batch.len());

@@ -100,13 +100,7 @@ pub(crate) fn start<B: StoredItems>(
     spool: Option<Spool>,
     shared: &Arc<Shared<B>>,
 ) -> io::Result<()> {
-    let keeper = Mutex::new(Keeper {
-        spill,
-        spool,
-        hand: B::default(),
-        writes: Health::default(),
-        reads: Health::default(),
-    });
+    let keeper = Mutex::new(Keeper { spill, spool, hand: B::default(), condition: Condition::default() });
     let has_ended = Arc::new(AtomicBool::new(false));
     let is_expected = Arc::clone(&has_ended);
     let shared = Arc::clone(shared);
@@ -128,8 +122,37 @@ struct Keeper<B> {
     spool: Option<Spool>,
     /// What is to be written; it survives a panic.
     hand: B,
-    writes: Health,
-    reads: Health,
+    condition: Condition,
+}
+
+/// What a disk does. One kind may fail while another works.
+#[derive(Debug, Clone, Copy)]
+enum Work {
+    Write,
+    Read,
+    /// Of what is delivered, and of the cursor.
+    Remove,
+}
+
+/// The condition of a disk, by [`Work`].
+#[derive(Debug, Default)]
+struct Condition([Health; 3]);
+
+impl Condition {
+    /// Something worked, or failed. Returns whether that is to be told.
+    fn note_at(&mut self, work: Work, works: bool, now: Instant) -> bool {
+        self.0.get_mut(work as usize).is_some_and(|health| health.note_at(works, now))
+    }
+
+    /// Whether something fails that was told.
+    fn is_failing(&self) -> bool {
+        self.0.iter().any(|health| health.is_told)
+    }
+
+    /// Whether something that was delivered could not be removed.
+    fn is_untidy(&self) -> bool {
+        self.0.get(Work::Remove as usize).is_some_and(|health| health.since.is_some())
+    }
 }
 
 /// Since when a disk fails.
@@ -140,11 +163,6 @@ struct Health {
 }
 
 impl Health {
-    /// Something worked, or failed. Returns whether that is to be told.
-    fn note(&mut self, works: bool) -> bool {
-        self.note_at(works, Instant::now())
-    }
-
     fn note_at(&mut self, works: bool, now: Instant) -> bool {
         if works {
             return std::mem::take(self).is_told;
@@ -157,27 +175,23 @@ impl Health {
 }
 
 impl<B: StoredItems> Keeper<B> {
-    /// The disk took something, or did not, for this reason.
-    fn wrote(&mut self, shared: &Shared<B>, outcome: Result<(), &str>) {
-        let told = self.writes.note(outcome.is_ok());
-        self.tell(shared, told, outcome.err());
-    }
-
-    /// The disk gave something, or did not, for this reason.
-    fn read(&mut self, shared: &Shared<B>, outcome: Result<(), &str>) {
-        let told = self.reads.note(outcome.is_ok());
-        self.tell(shared, told, outcome.err());
-    }
-
-    fn tell(&self, shared: &Shared<B>, is_told: bool, why: Option<&str>) {
-        let is_failing = self.writes.is_told || self.reads.is_told;
-        shared.is_disk_failing.store(is_failing, Ordering::Relaxed);
+    /// The disk did something, or did not, for this reason. Once it has failed for [`GRACE`], that is told, and when it works again.
+    fn note(&mut self, shared: &Shared<B>, work: Work, outcome: Result<(), &str>) {
+        let is_told = self.condition.note_at(work, outcome.is_ok(), Instant::now());
+        shared.is_disk_failing.store(self.condition.is_failing(), Ordering::Relaxed);
         let directory = self.spill.directory.display();
-        match why {
-            Some(why) if is_told => tracing::warn!(%directory, "what waits cannot be kept on disk: {why}"),
-            None if is_told => tracing::info!(%directory, "what waits can be kept on disk again"),
+        match outcome {
+            Err(why) if is_told => tracing::warn!(%directory, "what waits cannot be kept on disk: {why}"),
+            Ok(()) if is_told => tracing::info!(%directory, "what waits can be kept on disk again"),
             _ => {}
         }
+    }
+
+    fn note_removal(&mut self, shared: &Shared<B>, outcome: Result<(), &str>) {
+        if self.condition.is_untidy() && outcome.is_ok() {
+            shared.queue.lock().tidied();
+        }
+        self.note(shared, Work::Remove, outcome);
     }
 
     /// Keeps items until the delivery has ended.
@@ -196,7 +210,7 @@ impl<B: StoredItems> Keeper<B> {
                     shared.disk.wait_for(&mut queue, INTERVAL);
                     continue;
                 }
-                DiskStep::Sleep if self.reads.since.is_some() => {
+                DiskStep::Sleep if self.condition.is_untidy() => {
                     shared.disk.wait_for(&mut queue, TIDYING);
                     drop(queue);
                     self.tidy(shared);
@@ -243,11 +257,11 @@ impl<B: StoredItems> Keeper<B> {
             Err(error) => {
                 queue.disk_not_open(error.to_string());
                 drop(queue);
-                return self.wrote(shared, Err(&error.to_string()));
+                return self.note(shared, Work::Write, Err(&error.to_string()));
             }
         };
         drop(queue);
-        self.wrote(shared, Ok(()));
+        self.note(shared, Work::Write, Ok(()));
         shared.follow(signal);
     }
 
@@ -255,7 +269,7 @@ impl<B: StoredItems> Keeper<B> {
     fn tidy(&mut self, shared: &Shared<B>) {
         let Some(spool) = &mut self.spool else { return };
         let tidied = spool.tidy().map_err(|error| error.to_string());
-        self.read(shared, tidied.as_ref().map(|_| ()).map_err(String::as_str));
+        self.note_removal(shared, tidied.as_ref().map(|()| ()).map_err(String::as_str));
     }
 
     fn store(&mut self, shared: &Shared<B>) {
@@ -273,9 +287,9 @@ impl<B: StoredItems> Keeper<B> {
             }
         };
         match &outcome {
-            WriteOutcome::Yes(_) => self.wrote(shared, Ok(())),
+            WriteOutcome::Yes(_) => self.note(shared, Work::Write, Ok(())),
             WriteOutcome::Full => {}
-            WriteOutcome::Failed(why) => self.wrote(shared, Err(why)),
+            WriteOutcome::Failed(why) => self.note(shared, Work::Write, Err(why)),
         }
         let signal = shared.queue.lock().stored(Instant::now(), &mut self.hand, outcome);
         shared.follow(signal);
@@ -310,12 +324,12 @@ impl<B: StoredItems> Keeper<B> {
         };
         match outcome {
             Ok(signal) => {
-                self.read(shared, Ok(()));
+                self.note(shared, Work::Read, Ok(()));
                 shared.follow(signal);
             }
             Err(error) => {
                 shared.queue.lock().disk_failed(Instant::now(), error.to_string());
-                self.read(shared, Err(&error.to_string()));
+                self.note(shared, Work::Read, Err(&error.to_string()));
             }
         }
     }
@@ -324,7 +338,7 @@ impl<B: StoredItems> Keeper<B> {
         let Some(spool) = &mut self.spool else { return };
         let trouble = spool.remove_oldest().err().map(|error| error.to_string());
         let bytes = spool.bytes();
-        self.read(shared, trouble.as_deref().map_or(Ok(()), Err));
+        self.note_removal(shared, trouble.as_deref().map_or(Ok(()), Err));
         let signal = shared.queue.lock().removed(bytes, trouble);
         shared.follow(signal);
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use maud::{Markup, html};
 
 use super::{Server, format, plot};
-use mixer_base::metrics::{Family, SampleValue};
+use mixer_base::metrics::{Family, FamilySample, FamilySamples, SampleValue};
 
 /// Maximum number of limits on the page.
 const LISTED: usize = 200;
@@ -22,15 +22,14 @@ struct Limited {
 }
 
 /// The hits of a family by the name of the limit.
-fn counted(server: &Server, family: Family) -> HashMap<String, u64> {
-    let families = server.metrics.samples();
-    let found = families.into_iter().find(|f| f.info.name == family.info().name);
-    let of = |sample: mixer_base::metrics::FamilySample| {
+fn counted(families: &[FamilySamples], family: Family) -> HashMap<String, u64> {
+    let found = families.iter().find(|f| f.info.name == family.info().name);
+    let of = |sample: &FamilySample| {
         let SampleValue::Number(value) = sample.value else { return None };
-        let parts = sample.labels.into_iter().map(|(_, text)| text).filter(|text| !text.is_empty());
+        let parts = sample.labels.iter().map(|(_, text)| &**text).filter(|text| !text.is_empty());
         Some((parts.collect::<Vec<_>>().join("."), value as u64))
     };
-    found.into_iter().flat_map(|family| family.samples).filter_map(of).collect()
+    found.into_iter().flat_map(|family| &family.samples).filter_map(of).collect()
 }
 
 fn list(server: &Server) -> Vec<Limited> {
@@ -39,8 +38,9 @@ fn list(server: &Server) -> Vec<Limited> {
     if limits.peek().is_none() {
         return Vec::new();
     }
-    let hits = counted(server, Family::RatelimitTotalHits);
-    let over = counted(server, Family::RatelimitOverLimit);
+    let families = server.metrics.samples();
+    let [hits, over] =
+        [Family::RatelimitTotalHits, Family::RatelimitOverLimit].map(|family| counted(&families, family));
     let of = |counts: &HashMap<String, u64>, name: &str| counts.get(name).copied().unwrap_or(0);
     let mut all: Vec<Limited> = limits
         .map(|limit| Limited {

@@ -155,6 +155,14 @@ impl<B: Items> Queue<B> {
         })
     }
 
+    /// The keeper has removed what it could not before.
+    pub(crate) fn tidied(&mut self) {
+        // What is full or pauses has a trouble of its own.
+        if let Some(backlog) = self.backlog.as_mut().filter(|backlog| backlog.is_at_work()) {
+            backlog.trouble = None;
+        }
+    }
+
     /// The keeper has read the oldest record.
     pub(crate) fn loaded(&mut self, batch: B) -> Signal {
         if self.courier == Courier::Stopped {

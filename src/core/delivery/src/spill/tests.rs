@@ -122,6 +122,23 @@ fn a_disk_that_fails_for_a_while_is_told_once_and_when_it_works_again() {
     assert_eq!(told, [false, false, false, false, false, true, false, true, false]);
 }
 
+/// As with a cursor that cannot be written: what is delivered would be delivered again after a restart.
+#[test]
+fn a_disk_that_takes_no_removal_is_told_although_it_can_be_read() {
+    let mut condition = Condition::default();
+    let start = Instant::now();
+    let told: Vec<u64> = (0..40)
+        .filter(|second| {
+            let now = start + Duration::from_secs(*second);
+            let of_read = condition.note_at(Work::Read, true, now);
+            condition.note_at(Work::Remove, false, now) || of_read
+        })
+        .collect();
+    assert_eq!((told, condition.is_failing(), condition.is_untidy()), (vec![30], true, true));
+    assert!(condition.note_at(Work::Remove, true, start + Duration::from_secs(40)));
+    assert!(!condition.is_failing() && !condition.is_untidy());
+}
+
 #[tokio::test]
 async fn a_stop_tells_what_the_disk_does_not_take() {
     let directory = tempfile::tempdir().unwrap();

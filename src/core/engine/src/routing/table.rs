@@ -159,7 +159,7 @@ impl RoutingTable {
         }
         let names = self.folded_names.get_or_init(|| FoldedNames::of(self.deciding()));
         let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let meant = names.meant_by(named)?;
+        let meant = names.meant_by(named, self.deciding())?;
         Some(NamespaceFault::Misspelt { named: text(named), meant: text(meant) })
     }
 

@@ -241,6 +241,9 @@ impl Configurator {
         let is_republished = is_moved && !self.options.policy.problems_as_istio_mixer;
         let has_changes = !changes.as_ref().is_some_and(Vec::is_empty) || self.reads_differently(&contents);
         let is_unchanged = !has_changes && !is_republished;
+        if is_unchanged {
+            self.refill.unchanged();
+        }
         match (is_unchanged, is_retry) {
             (true, false) => return Outcome::Done,
             (true, true) => tracing::debug!("Building again what failed"),

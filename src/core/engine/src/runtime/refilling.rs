@@ -32,6 +32,13 @@ impl Refilling {
         }
     }
 
+    /// The version changes nothing: what it lacks, it lacked before the source was connected again.
+    pub(super) fn unchanged(&mut self) {
+        if self.refill == Refill::Empty(Cause::Reconnected) {
+            self.refill = Refill::Complete;
+        }
+    }
+
     /// Why what is missing may still come, if it may.
     pub(super) fn expected(&self) -> Option<Cause> {
         self.refill.expected()
@@ -102,8 +109,13 @@ mod tests {
         tokio::time::advance(QUIET).await;
         refilling.look(&store, &lapsed(2), true);
         assert_eq!((refilling.expected(), refilling.due()), (None, None));
-        // What is there again.
+        // All of it came back before anybody looked: a deletion hours later is none of the source's.
         refilling.look(&store, &lapsed(3), true);
+        refilling.unchanged();
+        refilling.look(&store, &lapsed(3), true);
+        assert_eq!(refilling.expected(), None);
+        // What is there again.
+        refilling.look(&store, &lapsed(4), true);
         refilling.after(false, false);
         assert_eq!(refilling.expected(), None);
     }

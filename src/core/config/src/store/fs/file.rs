@@ -154,6 +154,15 @@ impl Unsettled {
             Why::Open => "is open for writing",
             _ => "is being changed",
         };
+        if self.why == Why::Vanished && !known {
+            let message = format!("{} is gone before it was read, and may come back", path.display());
+            let seconds = PATIENCE.as_secs();
+            let problem = Diagnostic::error(FILE_BEING_WRITTEN, FieldPath::root(), message);
+            let hint = format!(
+                "if it was deleted, it is forgotten after a second, and after {seconds} s whatever else moves"
+            );
+            return about(path, problem.with_hint(hint));
+        }
         let (message, hint) = (
             format!("{} {state}", path.display()),
             "a file is read once its writer has closed it: write to another file and rename it",
