@@ -127,8 +127,7 @@ fn failed(expression: &str, cause: String) -> Failure {
 }
 
 fn invalid(expression: &str, error: &CompileError) -> Failure {
-    let mut failure =
-        Failure::usage(format!("`{expression}` is no valid expression")).cause(error.message.clone());
+    let mut failure = Failure::usage(format!("`{expression}` is no valid expression")).cause(error.plain());
     let undeclared = error.unknown_attribute.as_ref().map(|name| {
         format!("give it, for example `-s {name}=text`, or a configuration that declares it with --config")
     });

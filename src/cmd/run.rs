@@ -88,8 +88,17 @@ fn dispatch(command: Command, personality: Personality, io: &mut Io) -> Outcome 
         Command::Man(args) => man::run(&args, for_documents, io),
         Command::Collateral(args) => collateral::run(&args, personality, for_documents),
         Command::Legacy(args) => {
-            let failure = Failure::usage(format!("unknown legacy program `{}`", args.program()));
-            Err(failure.hint("one of mixs, mixc, galley").into())
+            let program = args.program();
+            let failure = match Personality::from_name(program) {
+                // The parser takes it only as the first argument: the legacy programs have flags of their own.
+                Some(legacy) if legacy.is_legacy() => {
+                    Failure::usage(format!("flags before `legacy` are not those of `{program}`"))
+                        .hint(format!("begin with `mixer legacy {program}`; its own flags follow"))
+                }
+                _ => Failure::usage(format!("unknown legacy program `{program}`"))
+                    .hint("one of mixs, mixc, galley"),
+            };
+            Err(failure.into())
         }
     }
 }

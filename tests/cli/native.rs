@@ -36,6 +36,10 @@ fn errors_are_one_line_and_a_hint() {
             &["mixer", "legacy", "mixx"],
             "error: unknown legacy program `mixx`\n  hint: one of mixs, mixc, galley\n",
         ),
+        (
+            &["mixer", "--quiet", "legacy", "mixs", "version"],
+            "error: flags before `legacy` are not those of `mixs`\n  hint: begin with `mixer legacy mixs`; its own flags follow\n",
+        ),
     ];
     for (args, text) in table {
         let ran = run(args);

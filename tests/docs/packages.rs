@@ -1,8 +1,10 @@
 //! The files of deploy/: their syntax, and their flags as `mixer server` takes them.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_yaml::Value;
 
-use crate::support::{programs, run, run_mixer};
+use crate::support::{DEADLINE, Server, programs, run, run_mixer, wait_for};
 use crate::{read, repository};
 
 /// The documents of a YAML text.
@@ -121,6 +123,7 @@ fn assert_pod(deployment: &Value) -> Value {
             );
         }
     }
+    assert_keeps_a_cache(&texts(&container["args"]), &pod["volumes"], &container["volumeMounts"]);
     let seconds = |name: &str| -> u64 {
         settings[name].as_str().and_then(|text| text.strip_suffix('s')?.parse().ok()).expect("seconds")
     };
@@ -130,6 +133,32 @@ fn assert_pod(deployment: &Value) -> Value {
         "the server ends before it is killed"
     );
     settings
+}
+
+/// The server writes its cache into the volume as the kubelet makes it: an `emptyDir` of a pod with `fsGroup` may be written to by all.
+fn assert_keeps_a_cache(arguments: &[String], volumes: &Value, mounts: &Value) {
+    let mounts = mounts.as_sequence().expect("mounts");
+    let volume = volumes.as_sequence().expect("volumes").iter().find(|volume| !volume["emptyDir"].is_null());
+    let name = &volume.expect("a volume of the pod")["name"];
+    let mount = mounts.iter().find(|mount| &mount["name"] == name).expect("it is mounted");
+    let mount = mount["mountPath"].as_str().expect("a path");
+    let directory = tempfile::tempdir().expect("a directory");
+    let volume = directory.path().join("volume");
+    std::fs::create_dir(&volume).expect("it is writable");
+    std::fs::set_permissions(&volume, std::fs::Permissions::from_mode(0o2777)).expect("its own directory");
+    let (volume, policy) = (volume.display().to_string(), repository("deploy/kubernetes/policy"));
+    let placed = arguments.iter().map(|argument| match argument.split_once('=') {
+        Some(("--config-cache", path)) => format!("--config-cache={}", path.replacen(mount, &volume, 1)),
+        Some(("--config-store-url", _)) => format!("--config-store-url=fs://{}", policy.display()),
+        Some(("--drain-delay", _)) => "--drain-delay=0s".to_owned(),
+        _ => argument.clone(),
+    });
+    let placed: Vec<String> = placed.collect();
+    let server = Server::builder().native().with(&placed[1..]).start();
+    let written = wait_for(DEADLINE, || std::fs::read_dir(&volume).ok()?.next().map(|_| ()));
+    assert!(written.is_some(), "{arguments:?} writes no cache: {}", server.log());
+    let degraded = server.metric("mixer_component_degraded{component=\"config-cache\"}");
+    assert!(degraded == 0.0, "{arguments:?}: {}", server.log());
 }
 
 fn of_kind<'d>(documents: &'d [Value], kind: &str) -> &'d Value {

@@ -1,5 +1,7 @@
 //! Errors of compiling and of evaluating an expression.
 
+use std::borrow::Cow;
+
 /// Steps that one evaluation of CEL may take. Iterating over, copying or comparing an element costs one.
 pub(super) const MAX_STEPS: u32 = 200_000;
 
@@ -46,7 +48,25 @@ impl CompileError {
             over_budget: false,
         }
     }
+
+    /// The message without what Istio Mixer calls an internal error of its compiler: an operator that a type does not have.
+    pub fn plain(&self) -> Cow<'_, str> {
+        let Some((before, what)) = self.message.split_once(INTERNAL) else {
+            return Cow::Borrowed(&self.message);
+        };
+        match what.split_once(NOT_IMPLEMENTED) {
+            Some((operation, "duration")) => format!("{before}durations have no {operation}").into(),
+            Some((operation, "bool")) => format!("{before}Booleans have no {operation}").into(),
+            Some((operation, _)) => format!("{before}values of this type have no {operation}").into(),
+            None => format!("{before}{what}").into(),
+        }
+    }
 }
+
+/// How Istio Mixer's text of an operator that a type does not have begins.
+pub(super) const INTERNAL: &str = "internal compiler error -- ";
+/// What stands between the operator and the type in that text.
+pub(super) const NOT_IMPLEMENTED: &str = " for type not yet implemented: ";
 
 /// What bounds an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

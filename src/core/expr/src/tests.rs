@@ -121,7 +121,10 @@ fn errors_have_hints() {
         ),
         ("s1 == \"10s\"", "\"10s\" reads as a duration, and every text that does is one"),
         ("ip1 == \"10.0.0.1\"", "write ip(\"10.0.0.1\")"),
-        ("dur1 == dur1", "durations can be passed on, not compared or added"),
+        (
+            "dur1 == dur1",
+            "the classic language passes durations on only; `policy.istio.io/lang: CEL` on the rule compares them: `response.duration > duration(\"5s\")`",
+        ),
         (
             "x-y == \"a\"",
             "the attribute `x-y` cannot be named here: `-` is an operator; rename the attribute",
@@ -414,5 +417,18 @@ fn computed_and_constant_calls_agree() {
     ] {
         let attributes = [("s1", "ABC".into())];
         assert_eq!(evaluate(constant, &attributes), evaluate(computed, &attributes), "{constant}");
+    }
+}
+
+#[test]
+fn users_are_not_told_of_an_internal_error() {
+    for (text, plain) in [
+        ("dur1 > dur1", "durations have no greater than"),
+        ("b1 < b2", "Booleans have no less than"),
+        ("emptyStringMap() == emptyStringMap()", "values of this type have no equality"),
+    ] {
+        let error = refusal(text);
+        assert!(error.message.starts_with("internal compiler error"), "as Istio Mixer: {}", error.message);
+        assert_eq!(error.plain(), plain);
     }
 }

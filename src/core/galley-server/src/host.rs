@@ -29,7 +29,7 @@ use mixer_base::probe::{Availability, FileProbe, ProbeEmitter};
 use mixer_base::task::{Task, TaskCollector};
 use mixer_engine::snapshot::SnapshotOptions;
 use mixer_galley::Galley;
-use mixer_introspect::{Action, Guard, Introspection, Program, monitor, pprof};
+use mixer_introspect::{Action, Guard, Introspection, NOT_STARTED_CURE, Program, monitor, pprof};
 use mixer_net::descriptors::DescriptorPlan;
 use mixer_net::http::{Endpoint, HttpLimits, LargeAnswers};
 use mixer_net::listener::bind_tcp;
@@ -464,7 +464,7 @@ impl<'o> Start<'o> {
                 let routes = introspect::routes(parts, Arc::clone(plane));
                 self.serve_http("ControlZ", listener, None, routes);
             }
-            Err(error) => tracing::error!("Unable to start ControlZ: {error}"),
+            Err(error) => tracing::error!("Unable to start ControlZ: {error}{NOT_STARTED_CURE}"),
         }
     }
 

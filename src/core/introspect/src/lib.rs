@@ -74,7 +74,7 @@ pub use cache::CacheStatus;
 pub use envoy::{EnvoyServices, Unlimited, UnlimitedCalls};
 use form::Parameters;
 pub use guard::Guard;
-pub use options::IntrospectionOptions;
+pub use options::{IntrospectionOptions, NOT_STARTED_CURE};
 pub use page::{PROCESS_TOPICS, Page, Topic, TopicGroup, not_found, topic};
 pub use process::reveals;
 pub use signals::Action;

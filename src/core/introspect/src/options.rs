@@ -26,6 +26,10 @@ pub struct IntrospectionOptions {
     pub scopes_as_istio: bool,
 }
 
+/// What to do when ControlZ cannot be started, behind the error.
+pub const NOT_STARTED_CURE: &str =
+    "; the server serves without it: --ctrlz-port or --ctrlz-address chooses another port or address";
+
 impl IntrospectionOptions {
     /// Its listen address as `host:port`; `None` if it is off.
     pub fn listen_address(&self) -> Option<String> {

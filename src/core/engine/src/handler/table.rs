@@ -234,10 +234,21 @@ impl BuildFailure {
                 _ => (spec, None),
             },
         };
-        let hint =
-            hint.unwrap_or_else(|| "mend it, or remove the handler and the actions that use it".to_owned());
+        let hint = hint.unwrap_or_else(|| cure(&message).to_owned());
         let problem = Diagnostic::error("handler-build", field, message).with_legacy(legacy).with_hint(hint);
         Positions::default().place(problem, &config.key, &config.origin)
+    }
+}
+
+/// What to do about a handler that does not build, for a reason that is no field's.
+fn cure(message: &str) -> &'static str {
+    match message.contains("address already in use") {
+        // Adapters listen at the address of the server's own metrics, unless it has another one.
+        true => {
+            "another process has the port, or another part of this server: `ss -ltnp` shows processes; --metrics-port or \
+             --metrics-address of the server chooses another one"
+        }
+        false => "mend it, or remove the handler and the actions that use it",
     }
 }
 

@@ -242,16 +242,16 @@ impl Checker<'_, '_> {
         let problem = self.problems.expression(field, &leaf.text, refusal, String::new(), &*vocabulary);
         let Some(cause) = &refusal.check else {
             self.uncompilable = true;
-            let text = format!(
-                "expression compilation failed at [{}]'{}': '{}'",
-                self.resource.key, leaf.shown, refusal.compile
-            );
+            let text = |cause: &str| {
+                format!("expression compilation failed at [{}]'{}': '{cause}'", self.resource.key, leaf.shown)
+            };
             let legacy = format!(
-                "Unable to create builder/mapper for instance: instance='{}', err='{text}'",
-                self.resource.key
+                "Unable to create builder/mapper for instance: instance='{}', err='{}'",
+                self.resource.key,
+                text(&refusal.compile.message)
             );
             let mut problem = problem;
-            problem.message = text;
+            problem.message = text(&refusal.compile.plain());
             self.problems.push(problem.with_legacy(legacy));
             return;
         };

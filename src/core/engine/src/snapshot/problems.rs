@@ -142,6 +142,7 @@ impl<'r> ResourceProblems<'r> {
         scope: &dyn Scope,
     ) -> Diagnostic {
         let error = refusal.error();
+        let message = message.replace(&error.message, &error.plain());
         let mut problem = Diagnostic::error(refusal_code(error), field, message);
         problem.expression =
             error.position.map(|(line, column)| ExpressionPlace { text: text.to_owned(), line, column });

@@ -7,6 +7,7 @@ use bumpalo::Bump;
 use super::choices::Choices;
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::check::{Function, Meaning, Types};
+use crate::error::{INTERNAL, NOT_IMPLEMENTED};
 use crate::failure::{DNS_NAME_CURE, EMAIL_CURE, Failures, TIME_CURE, URI_CURE, address_cure, pattern_cure};
 use crate::functions::{self, Pattern, PatternError, Regex};
 use crate::lexer::Span;
@@ -348,9 +349,11 @@ impl Compiler<'_, '_> {
             ValueType::Duration => "duration",
             _ => "interface",
         };
-        let message = format!("internal compiler error -- {what} for type not yet implemented: {stored_as}");
+        let message = format!("{INTERNAL}{what}{NOT_IMPLEMENTED}{stored_as}");
         let hint = match value_type {
-            ValueType::Duration => Some("durations can be passed on, not compared or added".into()),
+            ValueType::Duration => Some(
+                "the classic language passes durations on only; `policy.istio.io/lang: CEL` on the rule compares them: `response.duration > duration(\"5s\")`".into(),
+            ),
             ValueType::StringMap => Some("compare single entries: map[\"key\"]".into()),
             _ => None,
         };
@@ -359,7 +362,7 @@ impl Compiler<'_, '_> {
 
     fn unhandled(&self, id: TermId) -> Box<CompileError> {
         let value_type = self.types.of(id).value_type;
-        self.error(id, format!("internal compiler error -- unhandled expression type: '{value_type}'"))
+        self.error(id, format!("{INTERNAL}unhandled expression type: '{value_type}'"))
     }
 
     fn error(&self, id: TermId, message: String) -> Box<CompileError> {

@@ -19,6 +19,7 @@ use mixer_base::task::Task;
 use mixer_engine::runtime::OnConfigError;
 use mixer_envoy::EndpointContext;
 use mixer_envoy::http_endpoint::HttpListeners;
+use mixer_introspect::NOT_STARTED_CURE;
 use mixer_introspect::monitor::{self, Profiles};
 use mixer_net::accepted::Accepted;
 use mixer_net::address::ListenAddress;
@@ -153,7 +154,7 @@ impl Start<'_> {
                 let routes = mixer_introspect::routes(parts, engine);
                 self.serve_http(StopStep::Introspection, "ControlZ", listener, routes);
             }
-            Err(error) => tracing::error!("Unable to start ControlZ: {error}"),
+            Err(error) => tracing::error!("Unable to start ControlZ: {error}{NOT_STARTED_CURE}"),
         }
     }
 
