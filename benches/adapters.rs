@@ -63,6 +63,7 @@ fn bound(name: &str, template: &str, map: &str, keys: &[&str], fields: &[&str]) 
         leaves: keyed.chain(plain).collect(),
         messages: Vec::new(),
         plan: None,
+        read_outputs: Arc::default(),
     }
 }
 

@@ -41,14 +41,17 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
-        let api = KubeApi::start();
+        Self::of("kubernetesenv", KubeApi::start())
+    }
+
+    /// With an example of the documentation.
+    fn of(name: &str, api: KubeApi) -> Self {
         api.put(pod("web-1", "web", "10.0.0.1"));
         api.put(pod("db-1", "db", "10.0.0.2"));
         let directory = configuration("");
         let kubeconfig = directory.path().join("kubeconfig");
         std::fs::write(&kubeconfig, api.kubeconfig()).unwrap();
-        let text =
-            example("kubernetesenv").replace("/etc/mixer/kubeconfig", &kubeconfig.display().to_string());
+        let text = example(name).replace("/etc/mixer/kubeconfig", &kubeconfig.display().to_string());
         std::fs::write(directory.path().join("config/all.yaml"), MANIFEST.to_owned() + &text).unwrap();
         let server = on(&directory).native().start();
         let client = Client::new(&server.address()).unwrap();
@@ -160,4 +163,57 @@ fn outages_of_the_api_server_change_no_answer_and_end_without_a_restart() {
             .metrics()
             .contains("mixer_kubernetesenv_watch_failures_total{handler=\"cluster.istio-system\"} 0")
     );
+}
+
+#[test]
+fn the_service_of_the_destination_decides() {
+    let service = |name: &str, app: &str, ip: &str| {
+        json!({
+            "kind": "Service", "metadata": {"namespace": "shop", "name": name},
+            "spec": {"selector": {"app": app}, "clusterIP": ip, "clusterIPs": [ip]},
+        })
+    };
+    let api = KubeApi::start();
+    api.put(service("cart", "web", "10.96.0.1"));
+    let mut db = service("db", "db", "10.96.0.2");
+    db["metadata"]["creationTimestamp"] = "2025-01-01T00:00:00Z".into();
+    api.put(db);
+    api.fail(Some(Fault::Forbids("services")));
+    let mut stage = Stage::of("kubernetesenv-services", api);
+    let code =
+        |stage: &mut Stage, ip: [u8; 4]| stage.check("destination.ip", Attribute::Bytes(ip.to_vec())).0;
+    let to = |stage: &mut Stage, ip: [u8; 4], wanted: i32| {
+        let end = std::time::Instant::now() + DEADLINE;
+        while code(stage, ip) != wanted {
+            assert!(std::time::Instant::now() < end, "{ip:?}\n{}", stage.server.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    // Nothing is admitted before services are known.
+    let told = wait_for(DEADLINE, || stage.degradation()).expect("it is told");
+    assert!(told.contains("resources: [services], verbs: [list, watch]"), "{told}");
+    for ip in [[10, 0, 0, 1], [10, 0, 0, 2], [10, 96, 0, 1], [10, 9, 9, 9]] {
+        let attributes = Attributes::from([("destination.ip".to_owned(), Attribute::Bytes(ip.to_vec()))]);
+        let attributes = Some(encode_alone(&attributes, Words::of_message()));
+        let request = wire::CheckRequest { attributes, ..Default::default() };
+        let error = stage.client.check(&request, None).unwrap_err();
+        assert!(error.to_string().contains("the services of the cluster are not known yet"), "{error}");
+    }
+    stage.api.fail(None);
+    stage.recovers();
+    for (ip, wanted) in
+        [([10, 0, 0, 1], 0), ([10, 96, 0, 1], 0), ([10, 0, 0, 2], 7), ([10, 96, 0, 2], 7), ([10, 9, 9, 9], 7)]
+    {
+        assert_eq!(code(&mut stage, ip), wanted, "{ip:?}");
+    }
+    // Answers that the server keeps end with the services that they were made from.
+    stage.api.put(service("cart", "db", "10.96.0.3"));
+    to(&mut stage, [10, 0, 0, 1], 7);
+    assert_eq!(code(&mut stage, [10, 0, 0, 2]), 7, "the older service counts");
+    stage.api.delete("services", "shop", "db");
+    to(&mut stage, [10, 0, 0, 2], 0);
+    for (ip, wanted) in [([10, 0, 0, 1], 7), ([10, 96, 0, 1], 7), ([10, 96, 0, 2], 7), ([10, 96, 0, 3], 0)] {
+        assert_eq!(code(&mut stage, ip), wanted, "{ip:?}");
+    }
+    assert!(stage.metrics().contains("mixer_kubernetesenv_services{handler=\"cluster.istio-system\"} 1"));
 }

@@ -37,6 +37,7 @@ impl Compiled {
             leaves: collect.leaves.into(),
             messages: collect.messages,
             plan: None,
+            read_outputs: Arc::default(),
         };
         Ok(Self { bound, programs: collect.programs, names: collect.names })
     }

@@ -1,8 +1,9 @@
-//! Generates attributes from the pods of Kubernetes clusters: name, labels, service account and workload of the source and the destination.
+//! Generates attributes from the pods of Kubernetes clusters: name, labels, service account, workload and service of the source and the
+//! destination.
 //!
-//! Pods and what owns them are followed in the background, a few fields of each ([`pods`]). A call looks them up in memory: it waits for
-//! nothing and takes no lock. Handlers with the same parameters share one view. While changes cannot be followed, the last known pods
-//! serve, and the handler is degraded; before they were listed once, calls fail. See docs/adapters.md.
+//! Pods, what owns them and, if asked, services are followed in the background, a few fields of each ([`pods`]). A call looks them up in
+//! memory: it waits for nothing and takes no lock. Handlers with the same parameters share one view. While changes cannot be followed, the
+//! last known pods serve, and the handler is degraded; before they were listed once, calls fail. See docs/adapters.md.
 
 #[cfg(feature = "adapter-kubernetesenv")]
 mod budget;
@@ -22,6 +23,8 @@ mod owners;
 pub mod pods;
 #[cfg(feature = "adapter-kubernetesenv")]
 mod registry;
+#[cfg(feature = "adapter-kubernetesenv")]
+mod services;
 #[cfg(feature = "adapter-kubernetesenv")]
 mod view;
 
@@ -44,11 +47,23 @@ mixer_config::message! {
         1001 max_cache_megabytes: u32 = 256;
         /// Look for the clusters of the secrets.
         1002 remote_clusters: bool = true;
+        /// Find the services of pods, and of addresses.
+        1003 services: bool = false;
+        /// The domain of the cluster, of the hosts of services.
+        1004 cluster_domain: String = CLUSTER_DOMAIN.to_owned();
     }
 }
 
+/// The domain of a cluster whose kubelets are told no other one.
+const CLUSTER_DOMAIN: &str = "cluster.local";
+/// The longest domain that may have hosts.
+const MAX_DOMAIN: usize = 200;
+
 /// The longest wait for the list of all pods: other changes of the configuration wait for it.
 const MAX_SYNC_TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
+
+/// The outputs of the service of a side, without its name.
+const OF_SERVICES: [&str; 3] = ["service_name", "service_namespace", "service_host"];
 
 /// The adapter.
 pub(crate) struct KubernetesEnv;
@@ -61,7 +76,7 @@ impl Adapter for KubernetesEnv {
     };
     type Params = Params;
 
-    fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
+    fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
         let field = |name: &str| FieldPath::root().field(name);
         let wait = params.sync_timeout;
         if wait <= SignedDuration::ZERO || wait > MAX_SYNC_TIMEOUT {
@@ -78,6 +93,17 @@ impl Adapter for KubernetesEnv {
                 format!("kubeconfigPath: `{path}` depends on the directory in which the server is started");
             let problem = Diagnostic::warning("adapter-config", field("kubeconfigPath"), text);
             problems.push(problem.with_hint("write an absolute path"));
+        }
+        if !is_domain(&params.cluster_domain) {
+            let text = format!("clusterDomain: `{}` is no domain", params.cluster_domain);
+            let problem = Diagnostic::error("adapter-config", field("clusterDomain"), text);
+            problems.push(problem.with_hint(format!("for example `{CLUSTER_DOMAIN}`")));
+        }
+        let reading = instances.iter().find_map(|instance| Some((&instance.name, service_output(instance)?)));
+        if let Some((instance, output)) = reading.filter(|_| !params.services) {
+            let text = format!("services: `$out.{output}` of {instance} is never set without it");
+            let problem = Diagnostic::warning("adapter-config", field("services"), text);
+            problems.push(problem.with_hint("write `services: true`"));
         }
         #[cfg(not(feature = "adapter-kubernetesenv"))]
         crate::left_out::diagnose("kubernetesenv", problems);
@@ -100,6 +126,27 @@ impl Adapter for KubernetesEnv {
     async fn build(_: Params, _: Vec<BoundInstance>, _: Env) -> Result<Box<dyn Handler>, BuildError> {
         Err(crate::left_out::refusal("kubernetesenv"))
     }
+}
+
+/// An output of services that the bindings of an instance read.
+fn service_output(instance: &BoundInstance) -> Option<&str> {
+    let read = instance.read_outputs.iter().filter_map(|at| instance.template.output.get(*at));
+    read.map(|output| &*output.name).find(|name| {
+        let of_side = name.strip_prefix("source_").or_else(|| name.strip_prefix("destination_"));
+        of_side.is_some_and(|name| OF_SERVICES.contains(&name))
+    })
+}
+
+/// Whether it is a domain as Kubernetes takes it, in lower case and without a dot at its end.
+fn is_domain(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(is_inner)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= MAX_DOMAIN && text.split('.').all(is_label)
 }
 
 #[cfg(test)]

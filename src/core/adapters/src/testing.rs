@@ -93,6 +93,7 @@ pub(crate) fn bound(
         leaves: leaves.collect(),
         messages: Vec::new(),
         plan: None,
+        read_outputs: Arc::default(),
     }
 }
 

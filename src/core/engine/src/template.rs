@@ -114,6 +114,16 @@ pub struct OutputInfo {
     pub value_type: ValueType,
 }
 
+/// The first number of what Istio's templates do not have, as of parameters of adapters.
+const FIRST_EXTENSION: u32 = 1000;
+
+impl OutputInfo {
+    /// Whether Istio's template does not have it; of a built-in template.
+    pub(crate) fn is_extension(&self) -> bool {
+        self.number >= FIRST_EXTENSION
+    }
+}
+
 /// A template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateInfo {

@@ -91,6 +91,11 @@ impl Error {
         matches!(self, Error::Refused { status: ApiStatus { code: 410, .. }, .. })
     }
 
+    /// Whether the account may not do what was asked for.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Error::Refused { status: ApiStatus { code: 403, .. }, .. })
+    }
+
     /// The pause that the API server asked for; zero if it did not.
     pub fn after(&self) -> Duration {
         match self {

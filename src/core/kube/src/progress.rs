@@ -34,8 +34,17 @@ pub struct Reached {
 pub struct Trouble {
     /// The last failure, for operators.
     pub why: Arc<str>,
+    /// Whether the account may not do what was asked for, as far as the last failure tells.
+    pub is_forbidden: bool,
     /// Since when nothing succeeded.
     pub since: Instant,
+}
+
+impl Reached {
+    /// Whether waiting alone leads nowhere: the objects were listed once, or the account may not.
+    pub fn is_settled(&self) -> bool {
+        self.is_synced || self.trouble.as_ref().is_some_and(|trouble| trouble.is_forbidden)
+    }
 }
 
 impl Trouble {
@@ -64,8 +73,17 @@ impl Progress {
 
     /// Waits until the objects were listed once. Cancel safe.
     pub async fn synced(&self) {
+        self.until(|reached| reached.is_synced).await;
+    }
+
+    /// Waits until the objects were listed once, or the account may not. Cancel safe.
+    pub async fn settled(&self) {
+        self.until(Reached::is_settled).await;
+    }
+
+    async fn until(&self, condition: impl Fn(&Reached) -> bool) {
         let mut changes = self.changed.subscribe();
-        while !self.reached.load().is_synced {
+        while !condition(&self.reached.load()) {
             // The sender lives as long as this.
             if changes.changed().await.is_err() {
                 return;
@@ -102,11 +120,11 @@ impl Progress {
     }
 
     /// A request failed.
-    pub(crate) fn failed(&self, why: &str) {
+    pub(crate) fn failed(&self, why: &str, is_forbidden: bool) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.replace(|reached| {
             let since = reached.trouble.as_ref().map_or_else(Instant::now, |trouble| trouble.since);
-            Reached { trouble: Some(Trouble { why: why.into(), since }), ..reached }
+            Reached { trouble: Some(Trouble { why: why.into(), is_forbidden, since }), ..reached }
         });
     }
 

@@ -333,7 +333,7 @@ impl<S: Store> Reflector<S> {
         let pause = self.pause(error.after().min(LONGEST_REQUESTED_PAUSE));
         tracing::debug!(objects = %self.selection.resource, ?pause, "{error}");
         let why = error.to_string();
-        self.progress.failed(&why);
+        self.progress.failed(&why, error.is_forbidden());
         self.store.failed(&why);
         sleep(pause).await;
     }

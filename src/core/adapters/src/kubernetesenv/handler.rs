@@ -11,7 +11,7 @@ use mixer_engine::adapter::{
 };
 
 use super::Params;
-use super::cluster::Unknown;
+use super::cluster::{Scope, Unknown};
 use super::lookup::Wanted;
 use super::output::{self, FIELDS, Found, Outputs};
 use super::view::{Source, View, Views};
@@ -28,6 +28,10 @@ pub(super) struct KubernetesHandler {
     found: Counter,
     missing: Counter,
     failed: Counter,
+    /// Addresses of services, if they are looked for.
+    services: Option<Counter>,
+    /// The domain of the cluster.
+    domain: Box<str>,
 }
 
 /// What the metrics show.
@@ -45,11 +49,17 @@ struct Inputs {
     destination_ip: Option<usize>,
     destination_port: Option<usize>,
     outputs: Outputs,
+    /// Whether anything of their services is read.
+    source_service: bool,
+    destination_service: bool,
 }
 
 impl Inputs {
     fn of(instance: &BoundInstance) -> Self {
+        let (source_service, destination_service) = Outputs::read_services(instance);
         Self {
+            source_service,
+            destination_service,
             source_uid: instance.position("source_uid"),
             source_ip: instance.position("source_ip"),
             destination_uid: instance.position("destination_uid"),
@@ -70,7 +80,10 @@ pub(super) fn source(params: &Params, variable: impl Fn(&str) -> Option<String>)
     Source {
         kubeconfig: (!path.is_empty()).then(|| PathBuf::from(path)),
         registries: params.remote_clusters.then_some(namespace),
-        most: (params.max_cache_megabytes as usize).saturating_mul(1 << 20),
+        scope: Scope {
+            services: params.services,
+            most: (params.max_cache_megabytes as usize).saturating_mul(1 << 20),
+        },
     }
 }
 
@@ -82,11 +95,12 @@ impl KubernetesHandler {
         env: &Env,
     ) -> Result<Self, BuildError> {
         let source = source(params, |name| std::env::var(name).ok());
-        Self::of(&source, params.sync_timeout, instances, env).await
+        Self::of(&source, &params.cluster_domain, params.sync_timeout, instances, env).await
     }
 
     pub(super) async fn of(
         source: &Source,
+        domain: &str,
         sync_timeout: SignedDuration,
         instances: &[BoundInstance],
         env: &Env,
@@ -97,11 +111,19 @@ impl KubernetesHandler {
             let text = format!("could not build kubernetes client: could not retrieve kubeconfig: {error}");
             BuildError::Refused(text)
         })?;
-        if !view.local().is_synced() {
+        if !view.local().is_settled() {
             tracing::info!(target: "adapters", adapter, "Waiting for kubernetes cache sync...");
             let limit = sync_timeout.to_std_or_zero();
-            if tokio::time::timeout(limit, view.local().synced()).await.is_ok() {
+            let in_time = tokio::time::timeout(limit, view.local().settled()).await.is_ok();
+            if in_time || view.local().is_synced() {
                 tracing::info!(target: "adapters", adapter, "Cache sync successful.");
+                if !view.local().has_services() {
+                    let why = view.local().trouble().unwrap_or_default();
+                    tracing::warn!(
+                        target: "adapters", adapter,
+                        "services are waited for, and calls that need them fail until then: {why}"
+                    );
+                }
             } else {
                 let why = view.local().trouble().unwrap_or_default();
                 if env.commons.get::<AdapterOptions>().as_istio_mixer {
@@ -121,15 +143,23 @@ impl KubernetesHandler {
             found: counter("found"),
             missing: counter("unknown"),
             failed: counter("failed"),
+            services: source.scope.services.then(|| counter("service")),
+            domain: domain.into(),
         })
     }
 
-    /// The pod of a side; `None` also if nothing is looked for.
-    fn find(&self, uid: Option<Value<'_>>, ip: Option<Value<'_>>) -> Result<Option<Found>, HandlerError> {
+    /// What a side is; `None` also if nothing is looked for.
+    fn find(
+        &self,
+        uid: Option<Value<'_>>,
+        ip: Option<Value<'_>>,
+        service: bool,
+    ) -> Result<Option<Found>, HandlerError> {
         let Some(wanted) = Wanted::of(uid, ip) else { return Ok(None) };
-        let found = self.shown.view.find(&wanted);
+        let found = self.shown.view.find(&wanted.with_service(service));
         match &found {
-            Ok(Some(_)) => self.found.increment(),
+            Ok(Some(Found::Pod(_))) => self.found.increment(),
+            Ok(Some(Found::Service(_))) => self.services.iter().for_each(Counter::increment),
             Ok(None) => self.missing.increment(),
             Err(_) => self.failed.increment(),
         }
@@ -140,13 +170,18 @@ impl KubernetesHandler {
 impl Collect for Shown {
     fn collect(&self, out: &mut Collected) {
         let (mut pods, mut bytes, mut failures) = (0, 0, 0);
+        let mut services = None::<usize>;
         self.view.each(|_, cluster| {
             pods += cluster.pods();
+            services = cluster.services_known().map(|number| number + services.unwrap_or(0)).or(services);
             bytes += cluster.bytes();
             failures += cluster.failures();
         });
         let handler = [&*self.handler];
         out.add(Family::KubernetesenvPods, &handler, pods as f64);
+        if let Some(services) = services {
+            out.add(Family::KubernetesenvServices, &handler, services as f64);
+        }
         out.add(Family::KubernetesenvCacheBytes, &handler, bytes as f64);
         out.add(Family::KubernetesenvWatchFailures, &handler, failures as f64);
     }
@@ -178,8 +213,12 @@ impl HandleGenerate for KubernetesHandler {
             return Reply::Ready(Ok(Generated::default()));
         };
         let value = |position: Option<usize>| position.and_then(|at| instance.value(at));
-        let destination = self.find(value(inputs.destination_uid), value(inputs.destination_ip));
-        let source = self.find(value(inputs.source_uid), value(inputs.source_ip));
+        let destination = self.find(
+            value(inputs.destination_uid),
+            value(inputs.destination_ip),
+            inputs.destination_service,
+        );
+        let source = self.find(value(inputs.source_uid), value(inputs.source_ip), inputs.source_service);
         let (destination, source) = match (destination, source) {
             (Ok(destination), Ok(source)) => (destination, source),
             (Err(error), _) | (_, Err(error)) => return Reply::Ready(Err(error)),
@@ -190,10 +229,10 @@ impl HandleGenerate for KubernetesHandler {
                 Some(Value::Int64(port)) => port,
                 _ => 0,
             };
-            output::destination(&inputs.outputs, &found, port, &mut values);
+            output::destination(&inputs.outputs, &found, port, &self.domain, &mut values);
         }
         if let Some(found) = source {
-            output::source(&inputs.outputs, &found, &mut values);
+            output::source(&inputs.outputs, &found, &self.domain, &mut values);
         }
         Reply::Ready(Ok(Generated { values }))
     }

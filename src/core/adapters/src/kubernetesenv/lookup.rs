@@ -13,6 +13,8 @@ pub(super) struct Wanted {
     pub(super) ip: Option<IpAddr>,
     /// `NAMESPACE/NAME`
     pub(super) key: Option<String>,
+    /// Whether its service is looked for, and that of an address of no pod.
+    pub(super) service: bool,
 }
 
 impl Wanted {
@@ -24,11 +26,16 @@ impl Wanted {
         }
     }
 
+    /// With its service, if that is looked for.
+    pub(super) fn with_service(self, service: bool) -> Self {
+        Self { service, ..self }
+    }
+
     fn of_uid(uid: &[u8]) -> Self {
         // No name of a pod has other characters.
         let Ok(uid) = std::str::from_utf8(uid) else { return Self::default() };
         if let Ok(ip) = uid.parse() {
-            return Self { ip: Some(ip), key: None };
+            return Self { ip: Some(ip), ..Self::default() };
         }
         let name = uid.strip_prefix(PREFIX).unwrap_or(uid);
         let mut parts = name.split('.');
@@ -36,7 +43,7 @@ impl Wanted {
             (Some(name), Some(namespace), None) => format!("{namespace}/{name}"),
             _ => name.to_owned(),
         };
-        Self { ip: key.parse().ok(), key: Some(key) }
+        Self { ip: key.parse().ok(), key: Some(key), ..Self::default() }
     }
 
     fn of_ip(ip: Value<'_>) -> Option<Self> {
@@ -50,7 +57,7 @@ impl Wanted {
                 Err(_) => return Some(Self::default()),
             },
         };
-        (!ip.is_unspecified()).then_some(Self { ip: Some(ip), key: None })
+        (!ip.is_unspecified()).then_some(Self { ip: Some(ip), ..Self::default() })
     }
 }
 
@@ -60,7 +67,7 @@ mod tests {
 
     #[test]
     fn identifiers_are_names_or_addresses() {
-        let name = |key: &str| Wanted { ip: None, key: Some(key.to_owned()) };
+        let name = |key: &str| Wanted { key: Some(key.to_owned()), ..Wanted::default() };
         for (uid, expected) in [
             ("kubernetes://db-0.data", name("data/db-0")),
             ("db-0.data", name("data/db-0")),
@@ -69,12 +76,9 @@ mod tests {
             ("kubernetes://a.b.c", name("a.b.c")),
             ("KUBERNETES://db-0.data", name("data/KUBERNETES://db-0")),
             ("kubernetes://", name("")),
-            ("10.9.2.1", Wanted { ip: "10.9.2.1".parse().ok(), key: None }),
-            (
-                "kubernetes://10.9.2.1",
-                Wanted { ip: "10.9.2.1".parse().ok(), key: Some("10.9.2.1".to_owned()) },
-            ),
-            ("fd00::7", Wanted { ip: "fd00::7".parse().ok(), key: None }),
+            ("10.9.2.1", Wanted { ip: "10.9.2.1".parse().ok(), ..Wanted::default() }),
+            ("kubernetes://10.9.2.1", Wanted { ip: "10.9.2.1".parse().ok(), ..name("10.9.2.1") }),
+            ("fd00::7", Wanted { ip: "fd00::7".parse().ok(), ..Wanted::default() }),
         ] {
             assert_eq!(Wanted::of_uid(uid.as_bytes()), expected, "{uid}");
         }
@@ -85,7 +89,7 @@ mod tests {
     fn an_identifier_goes_before_the_address() {
         let ip = |bytes: &'static [u8]| Some(Value::Bytes(bytes));
         let uid = |text: &'static str| Some(Value::String(text.as_bytes()));
-        let v4 = Wanted { ip: "10.9.2.1".parse().ok(), key: None };
+        let v4 = Wanted { ip: "10.9.2.1".parse().ok(), ..Wanted::default() };
         assert_eq!(Wanted::of(uid(""), ip(&[10, 9, 2, 1])), Some(v4.clone()));
         let mapped = ip(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 9, 2, 1]);
         assert_eq!(Wanted::of(None, mapped), Some(v4));

@@ -1,22 +1,34 @@
-//! The attributes of a pod.
+//! The attributes of a pod and of its service.
 
 use std::sync::Arc;
 
 use mixer_engine::adapter::{BoundInstance, GeneratedValue};
 
+use super::OF_SERVICES;
 use super::owners::Owner;
 use super::pods::Pod;
+use super::services::Service;
+
+/// What a side of a request is.
+#[derive(Debug, Clone)]
+pub(super) enum Found {
+    Pod(FoundPod),
+    /// It has an address of a service, and of no pod.
+    Service(Arc<Service>),
+}
 
 /// A pod and what it belongs to.
 #[derive(Debug, Clone)]
-pub(super) struct Found {
+pub(super) struct FoundPod {
     pub(super) pod: Arc<Pod>,
     /// The controller that nothing known controls.
     pub(super) root: Option<Arc<Owner>>,
+    /// If it was looked for.
+    pub(super) service: Option<Arc<Service>>,
 }
 
 /// Fields of a side at most.
-pub(super) const FIELDS: usize = 12;
+pub(super) const FIELDS: usize = 15;
 
 /// The positions of the outputs of the template.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +46,13 @@ impl Outputs {
             destination_container_name: instance.output("destination_container_name"),
         }
     }
+
+    /// Whether anything of the services of source and destination is read.
+    pub(super) fn read_services(instance: &BoundInstance) -> (bool, bool) {
+        let reads =
+            |side: &str| OF_SERVICES.iter().any(|name| instance.reads_output(&format!("{side}_{name}")));
+        (reads("source"), reads("destination"))
+    }
 }
 
 /// The positions of the outputs of a side.
@@ -50,6 +69,9 @@ struct Side {
     workload_namespace: Option<usize>,
     workload_uid: Option<usize>,
     owner: Option<usize>,
+    service_name: Option<usize>,
+    service_namespace: Option<usize>,
+    service_host: Option<usize>,
 }
 
 impl Side {
@@ -67,28 +89,50 @@ impl Side {
             workload_namespace: output("workload_namespace"),
             workload_uid: output("workload_uid"),
             owner: output("owner"),
+            service_name: output("service_name"),
+            service_namespace: output("service_namespace"),
+            service_host: output("service_host"),
         }
     }
 }
 
 type Values = Vec<(usize, GeneratedValue)>;
 
-/// Adds the attributes of the source.
-pub(super) fn source(outputs: &Outputs, found: &Found, out: &mut Values) {
-    fill(&outputs.source, found, out);
+/// Adds the attributes of the source. `domain`: of the cluster.
+pub(super) fn source(outputs: &Outputs, found: &Found, domain: &str, out: &mut Values) {
+    fill(&outputs.source, found, domain, out);
 }
 
 /// Adds the attributes of the destination, with the container of a port.
-pub(super) fn destination(outputs: &Outputs, found: &Found, port: i64, out: &mut Values) {
-    fill(&outputs.destination, found, out);
-    if let Some(container) = found.pod.container(port)
+pub(super) fn destination(outputs: &Outputs, found: &Found, port: i64, domain: &str, out: &mut Values) {
+    fill(&outputs.destination, found, domain, out);
+    if let Found::Pod(FoundPod { pod, .. }) = found
+        && let Some(container) = pod.container(port)
         && let Some(at) = outputs.destination_container_name
     {
         out.push((at, GeneratedValue::String((**container).to_owned())));
     }
 }
 
-fn fill(side: &Side, Found { pod, root }: &Found, out: &mut Values) {
+fn fill(side: &Side, found: &Found, domain: &str, out: &mut Values) {
+    let service = match found {
+        Found::Pod(found) => {
+            fill_pod(side, found, out);
+            found.service.as_deref()
+        }
+        Found::Service(service) => Some(&**service),
+    };
+    if let Some(service) = service {
+        let (name, namespace) = (service.name(), service.namespace());
+        let mut text =
+            |at: Option<usize>, value| out.extend(at.map(|at| (at, GeneratedValue::String(value))));
+        text(side.service_name, name.to_owned());
+        text(side.service_namespace, namespace.to_owned());
+        text(side.service_host, format!("{name}.{namespace}.svc.{domain}"));
+    }
+}
+
+fn fill_pod(side: &Side, FoundPod { pod, root, .. }: &FoundPod, out: &mut Values) {
     let (namespace, name, common) = (pod.namespace(), pod.name(), &pod.common);
     let mut put = |at: Option<usize>, value| out.extend(at.map(|at| (at, value)));
     let mut text = |at, value: String| put(at, GeneratedValue::String(value));

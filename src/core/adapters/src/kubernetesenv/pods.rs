@@ -19,6 +19,7 @@ pub use object::PodObject;
 use super::budget::{Budget, MAX_REFUSED};
 use super::intern::Interner;
 use super::owners::{ALLOCATION, Owner};
+use super::services::Resolved;
 
 /// What is kept of a pod.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,6 +40,10 @@ pub struct Pod {
 /// What the pods of a workload have in common.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Common {
+    /// If services are looked for: those of a pod are in its namespace.
+    namespace: Option<Arc<str>>,
+    /// Its service.
+    pub(super) service: Resolved,
     /// In byte order of their keys.
     pub(super) labels: Box<[(Arc<str>, Arc<str>)]>,
     pub(super) service_account: Arc<str>,
@@ -87,7 +92,7 @@ fn shown(ip: Ipv6Addr) -> Option<IpAddr> {
 }
 
 /// All addresses have 16 bytes.
-fn stored(ip: IpAddr) -> Ipv6Addr {
+pub(super) fn stored(ip: IpAddr) -> Ipv6Addr {
     match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped(),
         IpAddr::V6(ip) => ip,
@@ -237,6 +242,8 @@ pub struct PodStore {
     commons: Interner<Common>,
     /// Bytes that pods without room added to the three.
     refused_bytes: usize,
+    /// Whether services of pods are looked for.
+    services: bool,
     budget: Arc<Budget>,
     answers: Arc<AnswerEpoch>,
 }
@@ -253,9 +260,15 @@ impl PodStore {
             owners: Interner::default(),
             commons: Interner::default(),
             refused_bytes: 0,
+            services: false,
             budget: Arc::clone(budget),
             answers: Arc::clone(answers),
         }
+    }
+
+    /// For pods whose services are looked for.
+    pub(super) fn with_services(self, services: bool) -> Self {
+        Self { services, ..self }
     }
 
     /// An empty store of at most so many bytes, and its readers' side.
@@ -281,6 +294,7 @@ impl PodStore {
         };
         let object::Parts { key, namespace_len, created, ip, host_ip, is_running, is_on_host_network } =
             object.parts();
+        let namespace = self.services.then(|| keep(object.namespace()));
         let labels = object.metadata.labels.iter().flatten();
         let labels = labels.map(|(key, value)| (keep(key), keep(value))).collect();
         let service_account = keep(&object.spec.service_account_name);
@@ -292,7 +306,8 @@ impl PodStore {
             owner
         });
         let self_link = Some(self_link).filter(|link| owner.is_none() && !link.is_empty());
-        let common = Common { labels, service_account, owner, self_link, ports };
+        let service = Resolved::default();
+        let common = Common { namespace, service, labels, service_account, owner, self_link, ports };
         let size = common.size();
         let (common, is_new) = self.commons.keep(common);
         // What pods share is not refused, because others may need it.

@@ -14,7 +14,7 @@ use mixer_kube::{
     Access, Client, Object, PartialMetadata, Progress, Resource, Selection, Versioned, Versions,
 };
 
-use super::cluster::{Cluster, follow};
+use super::cluster::{Cluster, Scope, follow};
 
 /// The label of the secrets.
 const LABEL: &str = "istio/multiCluster=true";
@@ -52,14 +52,14 @@ pub(super) struct Remote {
     /// The kubeconfig.
     text: Arc<str>,
     newest: Arc<Cluster>,
-    /// As the kubeconfig before this one reached it: it serves until the newest one is synced.
+    /// As the kubeconfig before this one reached it: it serves until the newest one has settled.
     before: Option<Arc<Cluster>>,
 }
 
 impl Remote {
     /// What is known of it; `None` before it was listed once.
     pub(super) fn serving(&self) -> Option<&Cluster> {
-        let before = self.before.as_ref().filter(|_| !self.newest.is_synced());
+        let before = self.before.as_ref().filter(|_| !self.newest.is_settled());
         Some(&**before.unwrap_or(&self.newest)).filter(|cluster| cluster.is_synced())
     }
 
@@ -86,7 +86,7 @@ pub(super) struct Registry {
 }
 
 impl Registry {
-    pub(super) fn start(client: &Client, namespace: &str, most: usize, answers: &Arc<AnswerEpoch>) -> Self {
+    pub(super) fn start(client: &Client, namespace: &str, scope: Scope, answers: &Arc<AnswerEpoch>) -> Self {
         let stop = CancellationToken::new();
         let (secrets, store) = Versioned::<Secret>::new(MAX_SECRETS);
         let selection = Selection::of("Secret", SECRETS).in_namespace(namespace).with_labels(LABEL);
@@ -99,7 +99,7 @@ impl Registry {
             async move {
                 tokio::select! {
                     () = stopped.cancelled() => {}
-                    never = keep(&secrets, &shared, most, &answers) => match never {},
+                    never = keep(&secrets, &shared, scope, &answers) => match never {},
                 }
             }
         });
@@ -121,16 +121,16 @@ impl Registry {
 async fn keep(
     secrets: &Versioned<Secret>,
     shared: &ArcSwap<Remotes>,
-    most: usize,
+    scope: Scope,
     answers: &Arc<AnswerEpoch>,
 ) -> std::convert::Infallible {
     let mut version = 0;
     loop {
         let remotes = shared.load_full();
         let replaced = remotes.clusters.iter().find(|remote| remote.before.is_some());
-        let synced = async {
+        let settled = async {
             match replaced {
-                Some(remote) => remote.newest.synced().await,
+                Some(remote) => remote.newest.settled().await,
                 None => std::future::pending().await,
             }
         };
@@ -138,11 +138,11 @@ async fn keep(
             biased;
             changed = secrets.after(version) => {
                 version = changed.version;
-                shared.store(Arc::new(reconcile(&remotes, &changed, most, answers)));
+                shared.store(Arc::new(reconcile(&remotes, &changed, scope, answers)));
             }
-            () = synced => {
+            () = settled => {
                 let mut remotes = Remotes::clone(&remotes);
-                for remote in remotes.clusters.iter_mut().filter(|remote| remote.newest.is_synced()) {
+                for remote in remotes.clusters.iter_mut().filter(|remote| remote.newest.is_settled()) {
                     remote.before = None;
                 }
                 shared.store(Arc::new(remotes));
@@ -156,7 +156,7 @@ async fn keep(
 fn reconcile(
     known: &Remotes,
     secrets: &Versions<Secret>,
-    most: usize,
+    scope: Scope,
     answers: &Arc<AnswerEpoch>,
 ) -> Remotes {
     let mut wanted: BTreeMap<&str, Result<Arc<str>, String>> = BTreeMap::new();
@@ -184,7 +184,7 @@ fn reconcile(
         let before = known.clusters.iter().find(|remote| *remote.id == *id);
         let started = text.and_then(|text| match before {
             Some(before) if before.text == text => Ok(before.clone()),
-            _ => started(id, text, before, most, answers),
+            _ => started(id, text, before, scope, answers),
         });
         match started {
             Ok(remote) => clusters.push(remote),
@@ -208,17 +208,17 @@ fn started(
     id: &str,
     text: Arc<str>,
     before: Option<&Remote>,
-    most: usize,
+    scope: Scope,
     answers: &Arc<AnswerEpoch>,
 ) -> Result<Remote, String> {
     let client = Client::new(Access::of_text(&*text))
         .map_err(|error| format!("cluster `{id}` of a secret: {error}"))?;
-    let newest = Arc::new(Cluster::start(id, &client, most, answers));
+    let newest = Arc::new(Cluster::start(id, &client, scope, answers));
     if before.is_none() {
         tracing::info!(target: "adapters", "created remote controller {id}");
     }
     let serving = |remote: &Remote| match &remote.before {
-        Some(before) if !remote.newest.is_synced() => Arc::clone(before),
+        Some(before) if !remote.newest.is_settled() => Arc::clone(before),
         _ => Arc::clone(&remote.newest),
     };
     Ok(Remote { id: id.into(), text, newest, before: before.map(serving) })

@@ -4,6 +4,7 @@
 mod kube_api;
 
 mod both;
+mod services;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use mixer_engine::adapter::{
 use mixer_engine::template;
 use serde_json::{Value as Json, json};
 
+use super::cluster::Scope;
 use super::handler::{KubernetesHandler, source};
 use super::view::Source;
 use super::{KubernetesEnv, Params};
@@ -40,6 +42,10 @@ fn owned(mut object: Json, kind: &str, name: &str) -> Json {
     object
 }
 
+fn scope(most: usize) -> Scope {
+    Scope { services: false, most }
+}
+
 /// A cluster, its kubeconfig, and the environment of a handler.
 struct Scene {
     api: KubeApi,
@@ -56,7 +62,11 @@ impl Scene {
     }
 
     fn source(&self) -> Source {
-        Source { kubeconfig: Some(self.kubeconfig.path().to_owned()), registries: None, most: 1 << 20 }
+        Source {
+            kubeconfig: Some(self.kubeconfig.path().to_owned()),
+            registries: None,
+            scope: scope(1 << 20),
+        }
     }
 
     async fn build_of(&self, source: &Source, wait: Duration) -> Result<KubernetesHandler, String> {
@@ -64,15 +74,19 @@ impl Scene {
         let leaf = |field: &template::FieldInfo| {
             Leaf::new(&field.path, None, mixer_attribute::ValueType::Unspecified)
         };
-        let bound = BoundInstance {
+        let all = BoundInstance {
             name: "attrs.instance.istio-system".into(),
             leaves: template.fields.iter().map(leaf).collect(),
+            read_outputs: (0..template.output.len()).collect(),
             template,
             messages: Vec::new(),
             plan: None,
         };
+        // Of pods alone.
+        let of_pods = BoundInstance { read_outputs: Arc::default(), ..all.clone() };
         let wait = SignedDuration { nanos: i64::try_from(wait.as_nanos()).unwrap() };
-        KubernetesHandler::of(source, wait, &[bound], &self.env).await.map_err(|error| error.to_string())
+        let built = KubernetesHandler::of(source, "cluster.local", wait, &[all, of_pods], &self.env).await;
+        built.map_err(|error| error.to_string())
     }
 
     async fn build(&self) -> KubernetesHandler {
@@ -82,9 +96,20 @@ impl Scene {
 
 /// What is generated for the source with this identifier, and the destination with this address and port.
 fn generate(handler: &KubernetesHandler, uid: &str, ip: [u8; 4], port: i64) -> Result<Generated, String> {
+    generate_of(0, handler, uid, ip, port)
+}
+
+/// The same of one of the instances.
+fn generate_of(
+    bound: usize,
+    handler: &KubernetesHandler,
+    uid: &str,
+    ip: [u8; 4],
+    port: i64,
+) -> Result<Generated, String> {
     let values =
         [Some(Value::String(uid.as_bytes())), None, None, Some(Value::Bytes(&ip)), Some(Value::Int64(port))];
-    match handler.generate(&Instance { bound: 0, name: "attrs", values: &values }) {
+    match handler.generate(&Instance { bound, name: "attrs", values: &values }) {
         Reply::Ready(result) => result.map_err(|error| {
             assert!(!error.is_of_request);
             error.message
@@ -204,7 +229,7 @@ async fn a_pod_that_has_no_room_makes_calls_fail() {
     for n in 0..50 {
         scene.api.put(pod("shop", &format!("p{n}"), &format!("10.0.0.{n}")));
     }
-    let handler = scene.build_of(&Source { most: 4096, ..scene.source() }, DEADLINE).await.unwrap();
+    let handler = scene.build_of(&Source { scope: scope(4096), ..scene.source() }, DEADLINE).await.unwrap();
     assert_eq!(text_of(&handler, "p0.shop", "source_pod_name").as_deref(), Some("p0"));
     let text = generate(&handler, "p9.shop", [0; 4], 0).unwrap_err();
     assert!(text.contains("there is no room for all its objects, see maxCacheMegabytes"), "{text}");
@@ -299,7 +324,7 @@ async fn handlers_with_the_same_parameters_share_a_view() {
     drop(second);
     let third = scene.build().await;
     assert_eq!(lists(), 1, "nobody had it");
-    let other = scene.build_of(&Source { most: 2 << 20, ..scene.source() }, DEADLINE).await.unwrap();
+    let other = scene.build_of(&Source { scope: scope(2 << 20), ..scene.source() }, DEADLINE).await.unwrap();
     assert_eq!(lists(), 1);
     drop((third, other));
 }
@@ -344,6 +369,15 @@ fn parameters_are_checked() {
     }
     let none = Params { max_cache_megabytes: 0, ..Params::default() };
     assert_eq!(problems::<KubernetesEnv>(&none), ["maxCacheMegabytes: must be above 0"]);
+    for domain in ["", ".", "a..b", "cluster.local.", "Cluster.local", "-a", "a_b", &"a.".repeat(150)] {
+        let of_domain = Params { cluster_domain: domain.to_owned(), ..Params::default() };
+        let text = format!("clusterDomain: `{domain}` is no domain");
+        assert_eq!(problems::<KubernetesEnv>(&of_domain), [text]);
+    }
+    for domain in ["k8s", "c-1.example.org"] {
+        let of_domain = Params { cluster_domain: domain.to_owned(), ..Params::default() };
+        assert_eq!(problems::<KubernetesEnv>(&of_domain), Vec::<String>::new());
+    }
     let relative = Params { kubeconfig_path: "config".to_owned(), ..Params::default() };
     assert!(problems::<KubernetesEnv>(&relative)[0].contains("depends on the directory"));
     assert_eq!(KubernetesEnv::INFO.templates, ["kubernetes"]);

@@ -1,6 +1,7 @@
 //! What handlers with the same parameters share: the cluster of the configuration, and those of the secrets.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
@@ -9,10 +10,11 @@ use parking_lot::Mutex;
 use mixer_engine::check_cache::AnswerEpoch;
 use mixer_kube::{Access, AccessError, Client};
 
-use super::cluster::{self, Cluster, Unknown};
+use super::cluster::{self, Cluster, Scope, Unknown};
 use super::lookup::Wanted;
-use super::output::Found;
+use super::output::{Found, FoundPod};
 use super::registry::Registry;
+use super::services::Service;
 
 /// What makes a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,8 +23,8 @@ pub(super) struct Source {
     pub(super) kubeconfig: Option<PathBuf>,
     /// The namespace of the secrets; `None`: none are looked for.
     pub(super) registries: Option<String>,
-    /// Most bytes for a cluster.
-    pub(super) most: usize,
+    /// Of each cluster.
+    pub(super) scope: Scope,
 }
 
 /// Follows clusters until the last handler drops it.
@@ -58,9 +60,9 @@ impl View {
             None => Access::of_pod()?,
         };
         let client = Client::new(access)?;
-        let local = Cluster::start("the configured cluster", &client, source.most, answers);
+        let local = Cluster::start("the configured cluster", &client, source.scope, answers);
         let registry = source.registries.as_deref();
-        let registry = registry.map(|namespace| Registry::start(&client, namespace, source.most, answers));
+        let registry = registry.map(|namespace| Registry::start(&client, namespace, source.scope, answers));
         Ok(Self { local, registry })
     }
 
@@ -69,10 +71,37 @@ impl View {
         &self.local
     }
 
-    /// A pod: that of the configured cluster, or else of the first other one that has it, in byte order of their ids.
+    /// What a side of a request names: a pod, or else an address of a service if that is wanted.
     ///
     /// Errors: whether there is one is not known.
     pub(super) fn find(&self, wanted: &Wanted) -> Result<Option<Found>, Unknown> {
+        if let Some(pod) = self.pod(wanted)? {
+            return Ok(Some(Found::Pod(pod)));
+        }
+        match wanted.ip.filter(|_| wanted.service) {
+            Some(ip) => Ok(self.service_at(ip)?.map(Found::Service)),
+            None => Ok(None),
+        }
+    }
+
+    /// The service of the configured cluster with this address, or else of the first other one whose services were listed.
+    fn service_at(&self, ip: IpAddr) -> Result<Option<Arc<Service>>, Unknown> {
+        if let Some(service) = self.local.service_at(ip)? {
+            return Ok(Some(service));
+        }
+        if let Some(registry) = &self.registry {
+            for remote in &registry.remotes().clusters {
+                let listed = remote.serving().filter(|cluster| cluster.has_services());
+                if let Some(service) = listed.map_or(Ok(None), |cluster| cluster.service_at(ip))? {
+                    return Ok(Some(service));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A pod: that of the configured cluster, or else of the first other one that has it, in byte order of their ids.
+    fn pod(&self, wanted: &Wanted) -> Result<Option<FoundPod>, Unknown> {
         if !self.local.is_synced() {
             let why = self.local.trouble().unwrap_or_default();
             return Err(Unknown(format!("the pods of the cluster are not known yet: {why}")));

@@ -90,6 +90,7 @@ impl Fixture {
             leaves: [leaf].into(),
             messages: Vec::new(),
             plan: None,
+            read_outputs: Arc::default(),
         };
         let handler = ListChecker::build(params, vec![bound], env.clone()).await.unwrap();
         Self { handler, env }

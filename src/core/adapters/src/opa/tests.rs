@@ -32,6 +32,7 @@ fn bound() -> BoundInstance {
         ]),
         messages: vec!["subject".into(), "action".into()],
         plan: None,
+        read_outputs: Arc::default(),
     }
 }
 

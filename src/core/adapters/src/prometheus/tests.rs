@@ -26,6 +26,7 @@ fn metric(name: &str, dimensions: &[&str]) -> BoundInstance {
         leaves: leaves.into(),
         messages: Vec::new(),
         plan: None,
+        read_outputs: Arc::default(),
     }
 }
 

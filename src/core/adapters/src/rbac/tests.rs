@@ -66,6 +66,7 @@ fn bound() -> BoundInstance {
         ]),
         messages: vec!["subject".into(), "action".into()],
         plan: None,
+        read_outputs: Arc::default(),
     }
 }
 

@@ -21,6 +21,7 @@ fn instance(name: &str, template: &str, map: &str, keys: &[&str], fields: &[&str
         leaves: keyed.chain(plain).collect(),
         messages: Vec::new(),
         plan: None,
+        read_outputs: Arc::default(),
     }
 }
 

@@ -335,9 +335,11 @@ families! {
     KubernetesenvCacheBytes: Gauge "mixer_kubernetesenv_cache_bytes"
         "Bytes of what a handler of kubernetesenv knows of its clusters." [&["handler"]];
     KubernetesenvLookups: Counter "mixer_kubernetesenv_lookups_total"
-        "Pods that a handler of kubernetesenv looked for, by result: found, unknown (there is none), failed (not known)." [&["handler", "result"]];
+        "Pods that a handler of kubernetesenv looked for, by result: found, service (an address of one), unknown (there is none), failed (not known)." [&["handler", "result"]];
     KubernetesenvPods: Gauge "mixer_kubernetesenv_pods"
         "Pods that a handler of kubernetesenv knows, of all its clusters." [&["handler"]];
+    KubernetesenvServices: Gauge "mixer_kubernetesenv_services"
+        "Services that a handler of kubernetesenv knows, of all its clusters." [&["handler"]];
     KubernetesenvWatchFailures: Counter "mixer_kubernetesenv_watch_failures_total"
         "Failed requests to list or watch objects of the clusters that a handler of kubernetesenv knows." [&["handler"]];
     ConfigKept: Gauge "mixer_last_good_resources"

@@ -42,6 +42,8 @@ pub struct BoundInstance {
     pub messages: Vec<Name>,
     /// How its message is written; of an instance out of process.
     pub plan: Option<Arc<Plan>>,
+    /// The positions of the outputs of its template that its attribute bindings read, in order; of a template in process.
+    pub read_outputs: Arc<[usize]>,
 }
 
 impl BoundInstance {
@@ -53,6 +55,11 @@ impl BoundInstance {
     /// The position of an output of its template, for [`Generated`].
     pub fn output(&self, name: &str) -> Option<usize> {
         self.template.output_position(name)
+    }
+
+    /// Whether its attribute bindings read an output of its template.
+    pub fn reads_output(&self, name: &str) -> bool {
+        self.output(name).is_some_and(|position| self.read_outputs.contains(&position))
     }
 
     /// Whether a nested message is configured.

@@ -1,5 +1,6 @@
 //! Instances: templates filled with expressions, checked and compiled.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::annotations;
@@ -14,7 +15,7 @@ use super::suspicions;
 use super::unit::{Built, Located};
 use crate::adapter::{BoundInstance, Leaf};
 use crate::template::{self, FieldKind, TEMPLATES, TemplateInfo, Variety};
-use mixer_attribute::ValueType;
+use mixer_attribute::{SlotId, ValueType};
 use mixer_config::message::{decode_over, suggestion};
 use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
 use mixer_expr::{Language, Program};
@@ -157,8 +158,12 @@ fn check(
     }
     let vocabulary = checker.programs.vocabulary.clone();
     let prefix = template.output_prefix();
-    let outputs =
+    let slots =
         template.output.iter().map(|output| vocabulary.slot(format!("{prefix}{}", output.name).as_bytes()));
+    let outputs: Vec<_> = slots.collect();
+    let read: BTreeSet<_> = bindings.iter().flat_map(|binding| binding.value.attributes()).collect();
+    let is_read = |slot: &Option<SlotId>| slot.is_some_and(|slot| read.contains(&slot));
+    let read_outputs = outputs.iter().enumerate().filter(|(_, slot)| is_read(slot)).map(|(at, _)| at);
     let leaves = params.leaves.iter().zip(&compiled).map(|(leaf, program)| Leaf {
         field: leaf.field.clone(),
         key: leaf.key.clone(),
@@ -172,10 +177,11 @@ fn check(
             leaves: leaves.collect(),
             messages: params.messages.clone(),
             plan: None,
+            read_outputs: read_outputs.collect(),
         },
         leaf_names: params.leaves.iter().map(|l| l.shown.clone()).collect(),
         programs: compiled,
-        outputs: outputs.collect(),
+        outputs,
         bindings,
         ignores_received_values,
         language,

@@ -26,7 +26,8 @@ pub struct SnapshotOptions {
     /// Whether the server verifies nobody's identity, and removes the attribute of the caller's principal; `false` if that is not
     /// known, or if callers are believed.
     pub removes_principals: bool,
-    /// Whether the attributes that Envoy and Istio's proxies send are known without a manifest; what a manifest declares wins.
+    /// Whether the attributes that Envoy and Istio's proxies send are known without a manifest, and outputs that Istio's templates do not
+    /// have; what a manifest declares wins.
     pub standard_attributes: bool,
 }
 

@@ -69,7 +69,12 @@ pub(super) fn merge<'m>(
     for template in TEMPLATES.iter().filter(|t| !t.output.is_empty()) {
         let prefix = template.output_prefix();
         for output in template.output.iter() {
-            builder.declare(&format!("{prefix}{}", output.name), output.value_type);
+            let name = format!("{prefix}{}", output.name);
+            match output.is_extension() {
+                false => drop(builder.declare(&name, output.value_type)),
+                true if options.standard_attributes => builder.declare_built_in(&name, output.value_type),
+                true => {}
+            }
         }
     }
     let extensions = options.registry.extensions;

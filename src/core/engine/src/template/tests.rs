@@ -65,6 +65,12 @@ kubernetes AttributeGenerator adapter.template.kubernetes
   out 30 destination_container_name STRING
   out 31 source_pod_uid STRING
   out 32 destination_pod_uid STRING
+  out 1000 source_service_name STRING
+  out 1001 source_service_namespace STRING
+  out 1002 source_service_host STRING
+  out 1003 destination_service_name STRING
+  out 1004 destination_service_namespace STRING
+  out 1005 destination_service_host STRING
 listentry Check listentry
   1 value value
 logentry Report logentry

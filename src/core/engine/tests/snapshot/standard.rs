@@ -74,3 +74,24 @@ fn names_below_a_standard_attribute_are_known_in_cel() {
     let built = build_all(&mut SnapshotBuilder::new(with_standard()), &[("a.yaml", &text)]);
     assert_eq!(log_texts(&built), [""; 0]);
 }
+
+/// So are outputs that the templates of Istio do not have.
+#[test]
+fn outputs_that_istio_does_not_have_are_known_with_the_option() {
+    let text = "kind: attributemanifest\nmetadata: {name: m, namespace: istio-system}\nspec:\n  attributes:\n    \
+                a: {valueType: STRING}\n    b: {valueType: STRING}\n---\n\
+                kind: instance\nmetadata: {name: i, namespace: istio-system}\nspec:\n  compiledTemplate: kubernetes\n  \
+                attributeBindings:\n    a: $out.destination_service_host | $out.source_pod_name\n    b: a | \"\"\n";
+    let known = build_all(&mut SnapshotBuilder::new(with_standard()), &[("a.yaml", text)]);
+    assert_eq!(log_texts(&known), [""; 0]);
+    let instance = known.instances.iter().next().expect("an instance");
+    let bound = &instance.bound;
+    let reads = |name: &str| bound.reads_output(name);
+    assert!(reads("destination_service_host") && reads("source_pod_name"));
+    assert!(!reads("source_service_host") && !reads("destination_labels") && !reads("a"));
+    assert_eq!(bound.read_outputs.len(), 2);
+    let unknown = build(text);
+    assert!(log_texts(&unknown)[0].contains("adapter_template_kubernetes.output.destination_service_host"));
+    assert_eq!(unknown.counts.attributes, known.counts.attributes, "nobody declared it");
+    assert!(unknown.instances.is_empty());
+}

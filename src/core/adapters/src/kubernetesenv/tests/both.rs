@@ -13,6 +13,7 @@ struct Writer(Client);
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 const CONTROLLERS: &str = "/api/v1/namespaces/default/replicationcontrollers";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
 impl Writer {
@@ -68,6 +69,8 @@ async fn ask(mut server: Server) {
         (SETS, "cart"),
         (CONTROLLERS, "old"),
         (SECRETS, "far"),
+        (SERVICES, "carts"),
+        (SERVICES, "all"),
     ] {
         writer.delete(path, name).await;
     }
@@ -76,7 +79,7 @@ async fn ask(mut server: Server) {
     let source = Source {
         kubeconfig: Some(kubeconfig.path().to_owned()),
         registries: Some("default".to_owned()),
-        most: 1 << 20,
+        scope: Scope { services: true, most: 1 << 20 },
     };
     // It is not there when the handler is built.
     let scene = Scene::new();
@@ -124,6 +127,27 @@ async fn ask(mut server: Server) {
         named.remove("destination_host_ip"),
         Some(GeneratedValue::IpAddress("10.1.0.1".parse().unwrap()))
     );
+    // Services, one of which has an address.
+    let of_service = |name: &str, selector: Json, ip: &str| {
+        json!({
+            "metadata": {"name": name},
+            "spec": {"selector": selector, "clusterIP": ip, "ports": [{"port": 80}]},
+        })
+    };
+    let service = |ip: &str| of(ip, "source_service_host");
+    assert_eq!((service("10.1.2.1"), service("10.0.0.77")), (None, None));
+    writer.send(Method::POST, SERVICES, of_service("carts", json!({"app": "cart-1"}), "10.0.0.77")).await;
+    let carts = Some("carts.default.svc.cluster.local");
+    until("the pod has a service", || service("10.1.2.1").as_deref() == carts).await;
+    assert_eq!((service("10.0.0.77").as_deref(), service("10.1.2.3")), (carts, None));
+    assert_eq!(of("10.0.0.77", "source_pod_name"), None);
+    writer.send(Method::POST, SERVICES, of_service("all", json!({"app": "db-0"}), "None")).await;
+    until("so has another one", || service("10.1.2.3").is_some()).await;
+    let selector = json!({"spec": {"selector": {"app": "old-1"}}});
+    writer.send(Method::PATCH, &format!("{SERVICES}/all"), selector).await;
+    until("it has changed", || service("10.1.2.2").is_some() && service("10.1.2.3").is_none()).await;
+    assert!(writer.delete(SERVICES, "all").await);
+    until("it is gone", || service("10.1.2.2").is_none()).await;
     // A pod that ends gives its address back.
     let over = json!({"status": {"phase": "Succeeded"}});
     writer.send(Method::PATCH, &format!("{PODS}/bare/status"), over).await;
@@ -135,7 +159,7 @@ async fn ask(mut server: Server) {
             until("it is told", || handler.degradation().is_some()).await;
             let why = handler.degradation().unwrap();
             assert!(why.contains(" are not followed: 127.0.0.1:"), "{why}");
-            assert!(is("10.1.2.1", "the-cart"));
+            assert!(is("10.1.2.1", "the-cart") && service("10.1.2.1").as_deref() == carts);
         })
         .await;
     let end = Instant::now() + 3 * DEADLINE;

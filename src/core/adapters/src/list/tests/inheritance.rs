@@ -15,6 +15,7 @@ async fn built(params: Params, env: &Env) -> Fixture {
         leaves: [leaf].into(),
         messages: Vec::new(),
         plan: None,
+        read_outputs: Arc::default(),
     };
     let env = Env { commons: Arc::clone(&env.commons), ..test_env("h.istio-system") };
     fixture.handler = ListChecker::build(params, vec![bound], env.clone()).await.unwrap();

@@ -77,6 +77,7 @@ pub(in crate::snapshot) fn build(
             leaves: expressions.iter().map(|expression| expression.leaf.clone()).collect(),
             messages: Vec::new(),
             plan: Some(Arc::new(compiled.plan)),
+            read_outputs: Arc::default(),
         },
         leaf_names: expressions.iter().map(|expression| expression.shown.clone()).collect(),
         programs: expressions.into_iter().map(|expression| Some(expression.program)).collect(),
