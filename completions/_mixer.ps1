@@ -342,6 +342,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Accept a configuration without resources, which allows every request')
             [CompletionResult]::new('--suppress', '--suppress', [CompletionResultType]::ParameterName, 'With --analyze: a message that is not reported of a resource. Repeatable; `*` stands for any characters')
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else text')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else text')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
@@ -449,6 +450,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;snapshot;dump' {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample')
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--section', '--section', [CompletionResultType]::ParameterName, 'Sections to print, separated by commas; default: all')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
@@ -490,6 +492,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;routes;show' {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample')
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('--variety', '--variety', [CompletionResultType]::ParameterName, 'Show routes of one variety: check, report, quota, attribute-generator or check-with-output')
             [CompletionResult]::new('--namespace', '--namespace', [CompletionResultType]::ParameterName, 'Show routes of one namespace')
@@ -737,6 +740,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--sinks', '--sinks', [CompletionResultType]::ParameterName, 'Sinks that must have acknowledged it, at least; all that are connected must in any case')
             [CompletionResult]::new('--timeout', '--timeout', [CompletionResultType]::ParameterName, 'How long to wait')
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: plain')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: plain')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
@@ -750,6 +754,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;galley;sinks' {
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
@@ -763,6 +768,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;galley;status' {
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table')
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
@@ -789,6 +795,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;galley;snapshot;dump' {
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Snapshot group')
             [CompletionResult]::new('--collection', '--collection', [CompletionResultType]::ParameterName, 'One collection')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: json')
@@ -805,6 +812,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;galley;snapshot;diff' {
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('--group', '--group', [CompletionResultType]::ParameterName, 'Snapshot group')
             [CompletionResult]::new('--collection', '--collection', [CompletionResultType]::ParameterName, 'One collection')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
@@ -833,6 +841,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         }
         'mixer;galley;watch' {
             [CompletionResult]::new('--server', '--server', [CompletionResultType]::ParameterName, 'Running galley: its host, and the port of ControlZ, by default 9876')
+            [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
             [CompletionResult]::new('--once', '--once', [CompletionResultType]::ParameterName, 'Print the events so far, and exit')

@@ -1825,7 +1825,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__explain__subcmd__code)
-            opts="-v -h --color --error-format --verbose --quiet --help IST0002 IST0101 IST0102 IST0103 IST0104 IST0105 IST0106 IST0107 IST0108 IST0109 IST0110 IST0111 IST0112 IST0113 IST0114 IST0115 IST0116 IST0117 IST0118 IST0119 IST0120 IST0121 action-empty adapter-config adapter-invalid adapter-unknown address-invalid allows-nothing allows-unknown allows-unused annotation-unknown arguments-reversed attribute-conflict attribute-keyword attribute-unknown authorization-incomplete body-not-included clause-empty config-cache config-kept config-too-large config-withheld connection-missing connection-port constant-pattern constant-text default-closed default-passes default-refuses-all default-unknown default-unused denier-allows denier-code denier-validity document-field document-identity document-ignored dry-run-rejected dry-run-unknown duration-invalid entry-expression entry-text envoy-namespace envoy-namespace-unknown envoy-namespace-unselected envoy-setting envoy-settings-twice envoy-value-type expression-compile expression-fails expression-may-fail expression-parse expression-type field-conflict field-duplicate field-empty field-ignored field-missing file-being-written file-empty file-errors file-ignored file-special file-too-large handler-build handler-missing handler-unknown header-key-case header-operation host-invalid instance-malformed instance-name-unknown instance-repeated instance-unknown key-boolean key-duplicate kind-unknown labels-differ labels-invalid language-unknown list-empty list-entry mapping-claimed mapping-source mapping-type match-absent match-always match-constant match-empty match-malformed match-never match-star match-unanchored matches-reversed method-case name-invalid namespace-closed namespace-default-unused namespace-near namespace-unused namespace-without-rules on-error-unknown opa-absent opa-arguments opa-name opa-path opa-query opa-undecided parameter-empty params-invalid params-unused path-query percentage-invalid port-invalid principal-unverified problems-unlisted protocol-unsupported proxy-invalid proxy-unknown-field proxy-unsupported quota-amount quota-dimension-constant quota-dimension-unique quota-held quota-override-shadowed quota-override-value quota-selector-shadowed quota-unchargeable quota-uncharged quota-unknown ratelimit-descriptor ratelimit-zero rbac-empty rbac-group rbac-ineffective rbac-permissive received-values-unknown resource-duplicate resource-metadata resource-unread response-before-check rule-empty rule-skipped spec-decode store-errors store-unmounted store-unreadable store-unwatched template-invalid template-unknown template-unsupported tls-settings value-constant value-invalid value-never value-unsupported weight-total yaml-syntax"
+            opts="-v -h --color --error-format --verbose --quiet --help IST0002 IST0101 IST0102 IST0103 IST0104 IST0105 IST0106 IST0107 IST0108 IST0109 IST0110 IST0111 IST0112 IST0113 IST0114 IST0115 IST0116 IST0117 IST0118 IST0119 IST0120 IST0121 action-empty adapter-config adapter-invalid adapter-unknown adapter-unused address-invalid allows-nothing allows-unknown allows-unused annotation-unknown arguments-reversed attribute-conflict attribute-keyword attribute-unknown authorization-incomplete body-not-included body-truncated clause-empty config-cache config-kept config-too-large config-withheld connection-missing connection-port constant-pattern constant-text default-closed default-passes default-refuses-all default-unknown default-unused denier-allows denier-code denier-validity document-field document-identity document-ignored dry-run-rejected dry-run-unknown duration-invalid entry-expression entry-text envoy-namespace envoy-namespace-unknown envoy-namespace-unselected envoy-setting envoy-settings-twice envoy-value-type expression-compile expression-fails expression-may-fail expression-parse expression-type field-conflict field-duplicate field-empty field-ignored field-missing file-being-written file-empty file-errors file-ignored file-special file-too-large handler-build handler-missing handler-unknown handler-unused header-key-case header-operation header-value-absent host-invalid instance-malformed instance-name-unknown instance-repeated instance-unknown instance-unused key-boolean key-duplicate kind-unknown labels-differ labels-invalid language-unknown list-empty list-entry mapping-claimed mapping-source mapping-type match-absent match-always match-constant match-empty match-malformed match-never match-star match-unanchored matches-reversed method-case name-invalid namespace-closed namespace-default-unused namespace-near namespace-unused namespace-without-rules on-error-unknown opa-absent opa-arguments opa-name opa-path opa-query opa-undecided parameter-empty params-invalid params-unused path-query percentage-invalid port-invalid principal-unverified problems-unlisted protocol-chosen protocol-unsupported proxy-invalid proxy-unknown-field proxy-unsupported quota-amount quota-dimension-constant quota-dimension-unique quota-held quota-override-shadowed quota-override-value quota-selector-shadowed quota-unchargeable quota-uncharged quota-unknown ratelimit-descriptor ratelimit-zero rbac-empty rbac-group rbac-ineffective rbac-permissive received-values-unknown resource-duplicate resource-metadata resource-unread response-before-check rule-empty rule-shadowed rule-skipped spec-decode spill-shared store-errors store-unmounted store-unreadable store-unwatched template-invalid template-unknown template-unsupported template-unused tls-settings value-constant value-invalid value-never value-unsupported weight-total yaml-syntax"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2496,13 +2496,17 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__sinks)
-            opts="-o -v -h --server --output --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --server --ctrlz-token-file --output --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2552,13 +2556,17 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__snapshot__subcmd__diff)
-            opts="-v -h --server --group --collection --color --error-format --verbose --quiet --help"
+            opts="-v -h --server --ctrlz-token-file --group --collection --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2592,13 +2600,17 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__snapshot__subcmd__dump)
-            opts="-o -v -h --server --group --collection --output --show-secrets --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --server --ctrlz-token-file --group --collection --output --show-secrets --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2696,13 +2708,17 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__status)
-            opts="-o -v -h --server --output --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --server --ctrlz-token-file --output --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2730,7 +2746,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__wait)
-            opts="-o -v -h --sinks --timeout --server --output --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --sinks --timeout --server --ctrlz-token-file --output --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2751,6 +2767,10 @@ _mixer() {
                     return 0
                     ;;
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2778,13 +2798,17 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__galley__subcmd__watch)
-            opts="-v -h --server --once --json --color --error-format --verbose --quiet --help"
+            opts="-v -h --server --ctrlz-token-file --once --json --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4015,7 +4039,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__routes__subcmd__show)
-            opts="-o -v -h --config --server --default-namespace --variety --namespace --handler --match --output --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --config --server --ctrlz-token-file --default-namespace --variety --namespace --handler --match --output --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4026,6 +4050,10 @@ _mixer() {
                     return 0
                     ;;
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4686,7 +4714,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__snapshot__subcmd__dump)
-            opts="-o -v -h --config --server --default-namespace --section --output --diff --show-secrets --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --config --server --ctrlz-token-file --default-namespace --section --output --diff --show-secrets --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4697,6 +4725,10 @@ _mixer() {
                     return 0
                     ;;
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -4833,7 +4865,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__validate)
-            opts="-o -v -h --config --default-namespace --allow-empty-config --strict --lint --analyze --suppress --server --output --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --config --default-namespace --allow-empty-config --strict --lint --analyze --suppress --server --ctrlz-token-file --output --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4862,6 +4894,10 @@ _mixer() {
                     return 0
                     ;;
                 --server)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --ctrlz-token-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

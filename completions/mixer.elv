@@ -332,6 +332,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --allow-empty-config 'Accept a configuration without resources, which allows every request'
             cand --suppress 'With --analyze: a message that is not reported of a resource. Repeatable; `*` stands for any characters'
             cand --server 'Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand -o 'Output format; default: table on a terminal, else text'
             cand --output 'Output format; default: table on a terminal, else text'
             cand --color 'When to color output'
@@ -433,6 +434,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;snapshot;dump'= {
             cand --config 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample'
             cand --server 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand --section 'Sections to print, separated by commas; default: all'
             cand -o 'Output format; default: table on a terminal, else plain'
@@ -469,6 +471,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;routes;show'= {
             cand --config 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample'
             cand --server 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand --default-namespace 'Namespace of mesh-wide rules'
             cand --variety 'Show routes of one variety: check, report, quota, attribute-generator or check-with-output'
             cand --namespace 'Show routes of one namespace'
@@ -690,6 +693,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --sinks 'Sinks that must have acknowledged it, at least; all that are connected must in any case'
             cand --timeout 'How long to wait'
             cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand -o 'Output format; default: plain'
             cand --output 'Output format; default: plain'
             cand --color 'When to color output'
@@ -702,6 +706,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;galley;sinks'= {
             cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand -o 'Output format; default: table'
             cand --output 'Output format; default: table'
             cand --color 'When to color output'
@@ -714,6 +719,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;galley;status'= {
             cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand -o 'Output format; default: table'
             cand --output 'Output format; default: table'
             cand --color 'When to color output'
@@ -738,6 +744,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;galley;snapshot;dump'= {
             cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand --group 'Snapshot group'
             cand --collection 'One collection'
             cand -o 'Output format; default: json'
@@ -753,6 +760,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;galley;snapshot;diff'= {
             cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand --group 'Snapshot group'
             cand --collection 'One collection'
             cand --color 'When to color output'
@@ -776,6 +784,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         }
         &'mixer;galley;watch'= {
             cand --server 'Running galley: its host, and the port of ControlZ, by default 9876'
+            cand --ctrlz-token-file 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
             cand --once 'Print the events so far, and exit'

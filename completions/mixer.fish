@@ -343,6 +343,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand validate" -l allow-empty-con
 false\t''"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l suppress -d 'With --analyze: a message that is not reported of a resource. Repeatable; `*` stands for any characters' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l server -d 'Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else text' -r -f -a "table\t'Source excerpts of the first 50 problems, errors first; what follows from a problem below it'
 text\t'One line per problem, with its hint'
 plain\t'As text, without hints'
@@ -445,6 +446,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and not __fish_see
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and not __fish_seen_subcommand_from dump help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l config -d 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l server -d 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -l section -d 'Sections to print, separated by commas; default: all' -r -f -a "templates\t''
 adapters\t''
@@ -482,6 +484,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand routes; and not __fish_seen_
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and not __fish_seen_subcommand_from show help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l config -d 'Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l server -d 'Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l variety -d 'Show routes of one variety: check, report, quota, attribute-generator or check-with-output' -r -f -a "check\t''
 report\t''
@@ -681,6 +684,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and not __fish_seen_
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l sinks -d 'Sinks that must have acknowledged it, at least; all that are connected must in any case' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l timeout -d 'How long to wait' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l server -d 'Running galley: its host, and the port of ControlZ, by default 9876' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -s o -l output -d 'Output format; default: plain' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
 json\t'One JSON document'
@@ -694,6 +698,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -l quiet -d 'Print errors only, no results, warnings and progress: the exit status tells the result'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from wait" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -l server -d 'Running galley: its host, and the port of ControlZ, by default 9876' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -s o -l output -d 'Output format; default: table' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
 json\t'One JSON document'
@@ -707,6 +712,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -l quiet -d 'Print errors only, no results, warnings and progress: the exit status tells the result'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from sinks" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from status" -l server -d 'Running galley: its host, and the port of ControlZ, by default 9876' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from status" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from status" -s o -l output -d 'Output format; default: table' -r -f -a "table\t'Tables and source excerpts'
 plain\t'One line per result'
 json\t'One JSON document'
@@ -731,6 +737,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subc
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from snapshot" -f -a "diff" -d 'Compare what is published with a dump, or with another galley. Exits with status 1 if they differ'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from snapshot" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -l server -d 'Running galley: its host, and the port of ControlZ, by default 9876' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand galley; and __fish_seen_subcommand_from watch" -l color -d 'When to color output' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb; always with CLICOLOR_FORCE'
 always\t'Always'
 never\t'Never'"

@@ -6,6 +6,8 @@
 #[path = "support/support.rs"]
 mod support;
 
+#[path = "cli/addresses.rs"]
+mod addresses;
 #[path = "cli/check.rs"]
 mod check;
 #[path = "cli/diagnostics.rs"]

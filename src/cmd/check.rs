@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use render::CheckRenderer;
-use response::references;
+use response::{references, refused_quotas, status};
 use result::CheckResult;
 
 use super::attributes::{AttributeValue, Quotas, encode, parse_quotas};
@@ -32,6 +32,8 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     call: CallFlags,
     /// Quotas to allocate: name1=amount1,name2=amount2,….
+    ///
+    /// If nothing of one is granted, the exit status is that of a denied check.
     #[arg(short = 'q', long, default_value = "", hide_default_value = true, value_name = "LIST")]
     quotas: String,
     /// Exit with status 1 unless every quota is granted in full.
@@ -72,7 +74,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     let mut renderer = CheckRenderer::new(flags, personality, quotas.clone(), calls, io);
     let summary = block_on(async {
         let span = flags.begin_span("mixc Check")?;
-        let mut client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
+        let mut client = Client::open(flags, span.as_ref().map(CommandSpan::calls), personality, io).await?;
         // Istio's client does not warn.
         let may_warn = !personality.is_legacy() || !client.is_remote();
         if may_warn && !flags.result.quiet {
@@ -97,7 +99,8 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
             request: request.clone(),
             ids: Rc::new(DeduplicationIds::new()),
             left: flags.load.repeat.max(0),
-            required: args.require_quota.then(|| quotas.clone()),
+            quotas: quotas.clone(),
+            require_all: args.require_quota,
             explain: args.explain_page.or(args.explain.then_some(1)),
         };
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
@@ -167,7 +170,10 @@ struct Checker {
     request: CheckRequest,
     ids: Rc<DeduplicationIds>,
     left: i64,
-    required: Option<Quotas>,
+    /// What is asked for.
+    quotas: Quotas,
+    /// Whether it must be granted in full.
+    require_all: bool,
     /// The page of the explanation, from 1; `None` without one.
     explain: Option<u64>,
 }
@@ -190,18 +196,19 @@ impl CallWorker for Checker {
         let exit = match &response {
             Err(error) if error.code == i32::from(tonic::Code::DeadlineExceeded) => Exit::Deadline,
             Err(_) => Exit::Rpc,
-            Ok(response) => exit_status(response, self.required.as_ref()),
+            Ok(response) => exit_status(response, &self.quotas, self.require_all),
         };
         (CheckResult { response, explanation }, exit)
     }
 }
 
-/// Success if the status is OK and every required quota is granted in full.
-fn exit_status(response: &CheckResponse, required: Option<&Quotas>) -> Exit {
-    let code = response.precondition.as_ref().and_then(|p| p.status.as_ref()).map_or(0, |s| s.code);
+/// Success if the status is OK and something of every quota is granted, or everything if that is required.
+fn exit_status(response: &CheckResponse, quotas: &Quotas, require_all: bool) -> Exit {
+    let (code, _) = status(response.precondition.as_ref());
     let granted = |name: &String| response.quotas.get(name).map_or(0, |result| result.granted_amount);
-    let short = required.is_some_and(|quotas| quotas.iter().any(|(name, amount)| granted(name) < *amount));
-    if code != 0 || short { Exit::Negative } else { Exit::Success }
+    let is_short = require_all && quotas.iter().any(|(name, amount)| granted(name) < *amount);
+    let is_refused = !refused_quotas(response, quotas).is_empty();
+    if code != 0 || is_short || is_refused { Exit::Negative } else { Exit::Success }
 }
 
 #[cfg(test)]
@@ -210,15 +217,22 @@ mod tests {
     use mixer_wire::istio::mixer::v1::check_response::QuotaResult;
 
     #[test]
-    fn partially_granted_quotas_are_negative_only_if_required() {
+    fn quotas_are_negative_without_a_grant_and_with_a_partial_one_if_all_is_required() {
         let result = QuotaResult { granted_amount: 2, ..QuotaResult::default() };
         let response =
             CheckResponse { quotas: [("a".to_owned(), result)].into(), ..CheckResponse::default() };
         let requested = |amount| Quotas::from([("a".to_owned(), amount)]);
-        assert_eq!(exit_status(&response, None), Exit::Success);
-        assert_eq!(exit_status(&response, Some(&requested(2))), Exit::Success);
-        assert_eq!(exit_status(&response, Some(&requested(3))), Exit::Negative);
-        assert_eq!(exit_status(&CheckResponse::default(), Some(&requested(1))), Exit::Negative);
+        for (response, asked, require_all, expected) in [
+            (&response, Quotas::new(), true, Exit::Success),
+            (&response, requested(2), true, Exit::Success),
+            (&response, requested(3), true, Exit::Negative),
+            (&response, requested(3), false, Exit::Success),
+            (&CheckResponse::default(), requested(1), true, Exit::Negative),
+            (&CheckResponse::default(), requested(1), false, Exit::Negative),
+            (&CheckResponse::default(), requested(0), false, Exit::Success),
+        ] {
+            assert_eq!(exit_status(response, &asked, require_all), expected, "{asked:?} {require_all}");
+        }
     }
 
     #[test]

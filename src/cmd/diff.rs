@@ -46,6 +46,9 @@ struct ChangeGroup<'c> {
     calls: Vec<&'c ChangedCall>,
 }
 
+/// Where recordings come from.
+const RECORD: &str = "create it with `mixer server --record-requests FILE` or `--decision-log FILE`";
+
 /// Replays the calls against both configurations and prints the differences.
 ///
 /// Exit status: 0 if all results are the same, 1 if one differs, 2 if an input cannot be read.
@@ -60,6 +63,9 @@ pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Outcome {
     if replayed.calls == 0 {
         let cause = replayed.skipped.first().map(|(line, cause)| format!("line {line}: {cause}"));
         let failure = Failure::usage(format!("no call in `{}` can be replayed", args.requests.display()));
+        let failure = failure.hint(
+            "record calls with `mixer server --record-requests FILE`, in a version like that of this program",
+        );
         return Err(cause.into_iter().fold(failure, Failure::cause).into());
     }
     let groups = groups(&replayed.changes);
@@ -79,16 +85,15 @@ fn requests(args: &DiffArgs, io: &mut Io) -> Result<Vec<(usize, Decision)>, Stop
         read_requests(&mut BufReader::new(&mut io.input))
     } else {
         let file = std::fs::File::open(&args.requests)
-            .map_err(|error| Failure::usage(format!("cannot read `{shown}`")).cause(error))?;
+            .map_err(|error| Failure::usage(format!("cannot read `{shown}`")).cause(error).hint(RECORD))?;
         read_requests(&mut BufReader::new(file))
     };
-    let hint = "create it with `mixer server --record-requests FILE` or `--decision-log FILE`";
     let decisions = read.map_err(|error| {
         let place = format!("{shown}:{}:{}", error.line, error.column);
-        Failure::usage(format!("{place}: {}", error.message)).hint(hint)
+        Failure::usage(format!("{place}: {}", error.message)).hint(RECORD)
     })?;
     if decisions.is_empty() {
-        return Err(Failure::usage(format!("`{shown}` contains no calls")).hint(hint).into());
+        return Err(Failure::usage(format!("`{shown}` contains no calls")).hint(RECORD).into());
     }
     Ok(decisions)
 }

@@ -43,7 +43,7 @@ impl Exit {
         (
             Exit::Negative,
             1,
-            "negative result: check denied, quota not fully granted, probe unavailable, configuration invalid, test failed, results differ",
+            "negative result: check denied, quota not granted, probe unavailable, configuration invalid, test failed, results differ",
         ),
         (Exit::Usage, 2, "usage error; tests, recordings or their configuration cannot be read"),
         (Exit::Local, 3, "local failure: file, configuration, start-up"),

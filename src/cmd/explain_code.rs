@@ -9,6 +9,9 @@ use mixer_config::message::suggestion;
 /// The reference of all codes.
 const REFERENCE: &str = include_str!("../../docs/diagnostics.md");
 
+/// The heading of the table of examples.
+const EXAMPLES: &str = "\n## Examples\n";
+
 /// Flags of `explain-code`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ExplainCodeArgs {
@@ -24,6 +27,14 @@ struct Entry<'r> {
     severity: &'r str,
     means: &'r str,
     todo: &'r str,
+}
+
+/// What a code is told for, from the table of examples.
+fn example<'r>(reference: &'r str, code: &str) -> Option<&'r str> {
+    let (_, examples) = reference.split_once(EXAMPLES)?;
+    let row = format!("| `{code}` | ");
+    let text = examples.lines().find_map(|line| line.strip_prefix(&row))?;
+    text.trim_end().strip_suffix('|').map(str::trim)
 }
 
 /// The rows of the tables of codes, in their order.
@@ -79,6 +90,9 @@ pub(crate) fn run(args: &ExplainCodeArgs, io: &mut Io) -> Outcome {
         }
         writeln!(io.out, "{code} ({severity})\n  {}\n  what to do: {}", plain(means), plain(todo))?;
     }
+    if let Some(example) = example(REFERENCE, code) {
+        writeln!(io.out, "  example: {}", plain(example))?;
+    }
     Ok(Exit::Success)
 }
 
@@ -99,6 +113,32 @@ mod tests {
             }
         }
         assert!(codes > 20, "{codes}");
+    }
+
+    /// Cause, cure and example: none is empty, and none refers to another row.
+    #[test]
+    fn every_code_has_a_cause_a_cure_and_an_example() {
+        let mut lacking = Vec::new();
+        for Entry { code, severity, means, todo } in entries(REFERENCE) {
+            let example = example(REFERENCE, code).unwrap_or_default();
+            for (what, text) in
+                [("severity", severity), ("cause", means), ("cure", todo), ("example", example)]
+            {
+                if text.len() < 4 || text == "likewise" {
+                    lacking.push(format!("{code} has no {what}: {text:?}"));
+                }
+            }
+        }
+        // Rows with other than four cells are not read.
+        let (tables, examples) = REFERENCE.split_once(EXAMPLES).unwrap();
+        let codes = names();
+        let read = |line: &&str| !line.starts_with("| `") || entries(line).next().is_some();
+        lacking.extend(tables.lines().filter(|line| !read(line)).map(|line| format!("not read: {line}")));
+        let known = |line: &&str| codes.iter().any(|code| line.starts_with(&format!("| `{code}` | ")));
+        let rows = examples.lines().filter(|line| line.starts_with("| `"));
+        lacking.extend(rows.filter(|line| !known(line)).map(|line| format!("an example of no code: {line}")));
+        assert!(lacking.is_empty(), "{}", lacking.join("\n"));
+        assert!(codes.len() > 180, "{}", codes.len());
     }
 
     #[test]

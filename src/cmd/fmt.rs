@@ -43,7 +43,7 @@ pub(crate) fn run(args: &FmtArgs, io: &mut Io) -> Outcome {
     if args.paths.iter().any(|path| path == standard) {
         return match args.paths.as_slice() {
             [_] => from_standard_input(args, io),
-            _ => Err(Failure::usage("`-` stands alone").into()),
+            _ => Err(Failure::usage("`-` stands alone").hint("give either `-` or paths").into()),
         };
     }
     let mut batch = Batch { args, io, known: HashSet::new(), changes: 0, failed: None };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use target::ProbeTarget;
+use target::{ProbeTarget, Unavailable};
 
 use super::call::MixerConnection;
 use super::event_loop::block_on;
@@ -15,7 +15,7 @@ use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{ClientTlsFlags, LogFlags};
 use super::io::Io;
 use super::personality::Personality;
-use super::value;
+use super::value::{self, ApiAddress};
 use mixer_attribute::{SignedDuration, Timestamp};
 
 /// Interval of `--watch` without `--interval`.
@@ -37,8 +37,8 @@ pub(crate) struct ProbeArgs {
     /// Server whose gRPC health service is called: host:port or unix:///path; may be repeated.
     ///
     /// Without a port, 9091. `--grpc` is the same.
-    #[arg(long, alias = "grpc", value_name = "ADDRESS")]
-    server: Vec<String>,
+    #[arg(long, alias = "grpc", value_parser = value::target, value_name = "ADDRESS")]
+    server: Vec<ApiAddress>,
     /// Service name of the health check: empty or istio.mixer.v1.Mixer for readiness, `liveness` for liveness.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "SERVICE")]
     service: String,
@@ -76,6 +76,9 @@ struct ProbeResult {
     kind: &'static str,
     available: bool,
     cause: Option<String>,
+    /// What helps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
 }
 
 /// Probes the targets.
@@ -105,11 +108,12 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget
     let mut targets: Vec<ProbeTarget> = files;
     for address in &args.server {
         let tls = args.tls.load(address)?;
-        let connection = Box::new(MixerConnection::new(address, Some(timeout), tls));
+        let connection = MixerConnection::new(&address.target, Some(timeout), tls);
+        let connection = if personality.is_legacy() { connection } else { connection.explaining() };
         targets.push(ProbeTarget::Grpc {
-            address: address.clone(),
+            address: address.target.clone(),
             service: args.service.clone(),
-            connection,
+            connection: Box::new(connection),
         });
     }
     if !args.http.is_empty() {
@@ -125,6 +129,7 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget
 
 /// As other commands, an address alone is one of HTTP.
 fn with_scheme(url: &str) -> String {
+    let url = url.strip_prefix("tcp://").unwrap_or(url);
     if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
 }
 
@@ -141,8 +146,11 @@ fn invalid_options(personality: Personality) -> Stop {
 }
 
 async fn probe(target: &ProbeTarget) -> ProbeResult {
-    let cause = target.probe().await.err();
-    ProbeResult { target: target.name(), kind: target.kind(), available: cause.is_none(), cause }
+    let (cause, hint) = match target.probe().await {
+        Ok(()) => (None, None),
+        Err(Unavailable { cause, hint }) => (Some(cause), hint),
+    };
+    ProbeResult { target: target.name(), kind: target.kind(), available: cause.is_none(), cause, hint }
 }
 
 /// Probes every target once. Plain output stops at the first unavailable target.
@@ -174,12 +182,13 @@ async fn once(args: &ProbeArgs, targets: &[ProbeTarget], personality: Personalit
 }
 
 fn unavailable(seen: &ProbeResult, personality: Personality) -> Failure {
-    let ProbeResult { target, cause, .. } = seen;
+    let ProbeResult { target, cause, hint, .. } = seen;
     let cause = cause.clone().unwrap_or_default();
     let first = if personality == Personality::Galley { 'f' } else { 'F' };
-    Failure::new(Exit::Negative, format!("`{target}` is not available"))
+    let failure = Failure::new(Exit::Negative, format!("`{target}` is not available"))
         .cause(&cause)
-        .legacy(format!("{first}ail on inspecting path {target}: {cause}"))
+        .legacy(format!("{first}ail on inspecting path {target}: {cause}"));
+    Failure { hint: hint.clone(), ..failure }
 }
 
 /// Probes periodically and prints changes, until SIGINT.

@@ -5,7 +5,6 @@ use serde_json::json;
 use super::attributes::encode;
 use super::call::{
     CallFlags, CallWorker, Client, CommandSpan, DocumentWriter, FinishedCall, Progress, RpcError, drive,
-    rpc_code_name, seconds_text,
 };
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
@@ -28,18 +27,20 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     let attributes = flags.attributes.parse(&mut io.input)?;
     flags.check()?;
     if flags.load.report_batch_size < 1 {
-        return Err(Failure::usage("report batch size has to be at least 1").into());
+        return Err(Failure::usage("report batch size has to be at least 1")
+            .hint("for example --report-batch-size 10")
+            .into());
     }
     let sets = flags.load.repeat.max(0);
     let calls =
         flags.calls(sets.saturating_add(flags.load.report_batch_size - 1) / flags.load.report_batch_size);
     let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
-    let summarize = calls > 1 && !personality.is_legacy() && !flags.result.quiet;
+    let summarize = flags.calls(sets) > 1 && !personality.is_legacy() && !flags.result.quiet;
     let mut documents = DocumentWriter::new(flags.format(personality, io), "ReportResultList", calls != 1);
     let print = flags.result.print_response;
     let summary = block_on(async {
         let span = flags.begin_span("mixc Report")?;
-        let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), io).await?;
+        let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), personality, io).await?;
         // Istio's client does not warn.
         let may_warn = !personality.is_legacy() || !client.is_remote();
         if may_warn && !flags.result.quiet {
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     })?;
     documents.end(io, summarize.then(|| summary.json()))?;
     if summarize && !documents.is_active() {
-        io.err.write_all(summary.text().as_bytes())?;
+        summary.write(io)?;
     }
     Ok(flags.exit(personality, summary.worst()))
 }
@@ -84,19 +85,25 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
 fn show(
     io: &mut Io,
     documents: &mut DocumentWriter,
-    finished: &FinishedCall<Result<(), RpcError>>,
+    finished: &FinishedCall<Reported>,
     (is_silent, as_mixc): (bool, bool),
 ) -> Result<(), Stop> {
     let ok = RpcError::new(0, "");
-    let rpc = finished.answer.as_ref().err().unwrap_or(&ok);
-    let code = rpc_code_name(rpc.code);
+    let Reported { records, answer } = &finished.answer;
+    let rpc = answer.as_ref().err().unwrap_or(&ok);
     if documents.is_active() {
-        let rpc = json!({
-            "code": rpc.code, "name": code, "message": rpc.message, "latency": seconds_text(finished.latency),
-        });
-        return documents.add(io, &json!({"apiVersion": "mixer/v1", "kind": "ReportResult", "rpc": rpc}));
+        let taken = if answer.is_ok() { *records } else { 0 };
+        return documents.add(
+            io,
+            &json!({
+                "apiVersion": "mixer/v1",
+                "kind": "ReportResult",
+                "records": {"sent": records, "taken": taken},
+                "rpc": rpc.document(finished.latency),
+            }),
+        );
     }
-    if let (Err(error), ErrorFormat::Json) = (&finished.answer, io.error_format) {
+    if let (Err(error), ErrorFormat::Json) = (answer, io.error_format) {
         io.err.write_all(failure_text(&error.failure("Report"), ErrorFormat::Json).as_bytes())?;
         return Ok(());
     }
@@ -107,6 +114,14 @@ fn show(
         (true, _) => writeln!(io.err, "Report RPC returned {text}")?,
     }
     Ok(())
+}
+
+/// A report that was sent.
+#[derive(Debug)]
+struct Reported {
+    /// The sets of attributes in it.
+    records: u64,
+    answer: Result<(), RpcError>,
 }
 
 /// A worker of `report`.
@@ -120,7 +135,7 @@ struct Reporter {
 }
 
 impl CallWorker for Reporter {
-    type Answer = Result<(), RpcError>;
+    type Answer = Reported;
 
     fn has_more(&self) -> bool {
         self.left > 0
@@ -136,6 +151,10 @@ impl CallWorker for Reporter {
             Err(error) if error.code == i32::from(tonic::Code::DeadlineExceeded) => Exit::Deadline,
             Err(_) => Exit::Rpc,
         };
-        (answer, exit)
+        (Reported { records: u64::try_from(size).unwrap_or(0), answer }, exit)
+    }
+
+    fn records(answer: &Reported) -> Option<u64> {
+        Some(answer.records)
     }
 }

@@ -12,7 +12,7 @@ use super::attributes::{AttributeSet, AttributeType};
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
 use super::output::{self, DumpFormat, counted, table_or_lines};
-use super::source::{self, ConfigSource};
+use super::source::ConfigSource;
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 use mixer_engine::snapshot::Snapshot;
 use mixer_engine::template::Variety;
@@ -62,15 +62,14 @@ struct ShowArgs {
 /// Prints the routes.
 pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
     let RoutesCommand::Show(args) = &args.action;
-    let (mut found, matches) = match &args.source.server {
-        Some(address) => {
+    let (mut found, matches) = match args.source.running() {
+        Some(server) => {
             if args.matching.is_some() {
                 let failure = Failure::usage("`--match` requires --config, not --server");
                 return Err(failure.hint("use --config URL").into());
             }
-            let document = source::fetch(address, "/routesj/")?;
-            let outline: RoutingOutline = serde_json::from_value(document)
-                .map_err(|e| Failure::new(Exit::Rpc, "the server did not return a routing table").cause(e))?;
+            let outline: RoutingOutline = serde_json::from_value(server.get("/routesj/")?)
+                .map_err(|error| server.unexpected("a routing table", &error))?;
             (outline, None)
         }
         None => {

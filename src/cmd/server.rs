@@ -217,6 +217,10 @@ const START_HINTS: &[(&str, &str)] = &[
         "create the directory of the file, or set --log-target to stdout, stderr or another file",
     ),
     ("active simultaneously", "set only one of --trace-zipkin-url and --trace-jaeger-url"),
+    (
+        "failed to lookup address information",
+        "an address to listen at is HOST:PORT, without http:// and without a path; HOST is a name or address of this machine",
+    ),
 ];
 
 /// What a taken port is called.

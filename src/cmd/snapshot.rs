@@ -14,10 +14,11 @@ use serde_json::Value;
 pub(crate) use outlook::FileProblems;
 use section::Section;
 
+use super::controlz::Controlz;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
 use super::output::{self, DumpFormat};
-use super::source::{self, ConfigSource};
+use super::source::ConfigSource;
 use mixer_engine::snapshot::{Snapshot, SnapshotDump, dump};
 
 /// Flags of `snapshot`.
@@ -63,8 +64,8 @@ struct DumpArgs {
 /// Prints or compares a snapshot.
 pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
     let SnapshotCommand::Dump(args) = &args.action;
-    let mut found = match &args.source.server {
-        Some(address) => running(address, args.show_secrets)?,
+    let mut found = match args.source.running() {
+        Some(server) => running(server, args.show_secrets)?,
         None => dump(&*args.source.snapshot(io)?),
     };
     if let Some(file) = &args.diff {
@@ -85,22 +86,21 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
 }
 
 /// The snapshot of a running server. Errors: the server is unreachable, or the response is not a snapshot.
-fn running(address: &str, reveal: bool) -> Result<SnapshotDump, Stop> {
+fn running(server: Controlz<'_>, reveal: bool) -> Result<SnapshotDump, Stop> {
     let path = if reveal { "/snapshotj/?reveal=1" } else { "/snapshotj/" };
-    let document = source::fetch(address, path)?;
-    serde_json::from_value(document)
-        .map_err(|e| Failure::new(Exit::Rpc, "the server did not return a snapshot").cause(e).into())
+    let document = server.get(path)?;
+    serde_json::from_value(document).map_err(|error| server.unexpected("a snapshot", &error).into())
 }
 
 /// Prints what `snapshot` would change in a running server, and which resources the server serves in their last good version; returns
 /// whether there is anything. `problems` are those of the configuration of `snapshot`.
 pub(crate) fn compare_with(
-    address: &str,
+    server: Controlz<'_>,
     snapshot: &Snapshot,
     problems: &FileProblems,
     io: &mut Io,
 ) -> Result<bool, Stop> {
-    live::compare(address, running(address, false)?, dump(snapshot), problems, io)
+    live::compare(server.address(), running(server, false)?, dump(snapshot), problems, io)
 }
 
 /// The document with the selected sections.

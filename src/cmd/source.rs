@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::event_loop::block_on;
-use super::exit::{Exit, Failure, Stop};
+use super::controlz::{Controlz, ControlzFlags};
+use super::endpoint::Program;
+use super::exit::{Failure, Stop};
 use super::flags::{NamespaceFlags, validate_command};
 use super::io::Io;
 use super::output::{counted, escaped};
@@ -25,12 +25,19 @@ pub(crate) struct ConfigSource {
     pub(crate) config: Option<String>,
     /// Query a running server instead: its host, and the port of ControlZ, by default 9876. Example: localhost:9876.
     #[arg(long, value_parser = value::introspection_address, value_name = "ADDRESS", conflicts_with = "config")]
-    pub(crate) server: Option<String>,
+    server: Option<String>,
+    #[command(flatten)]
+    controlz: ControlzFlags,
     #[command(flatten)]
     pub(crate) namespace: NamespaceFlags,
 }
 
 impl ConfigSource {
+    /// The running server to ask instead.
+    pub(crate) fn running(&self) -> Option<Controlz<'_>> {
+        self.server.as_deref().map(|address| self.controlz.at(Program::Mixer, address, "--server"))
+    }
+
     /// Builds the snapshot without starting handlers.
     pub(crate) fn snapshot(&self, io: &mut Io) -> Result<Arc<Snapshot>, Stop> {
         let source = self.config.clone().unwrap_or_else(|| EMBEDDED_SAMPLE.to_owned());
@@ -42,28 +49,6 @@ impl ConfigSource {
         }
         Ok(snapshot)
     }
-}
-
-/// Longest time for a response of ControlZ.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Fetches a JSON document from the ControlZ endpoint of a running server.
-pub(crate) fn fetch(address: &str, path: &str) -> Result<serde_json::Value, Stop> {
-    let url =
-        if address.contains("://") { format!("{address}{path}") } else { format!("http://{address}{path}") };
-    let failed = |cause: String| {
-        let failure = Failure::new(Exit::Rpc, format!("cannot read `{url}`")).cause(cause);
-        Stop::from(failure.hint("the address is the ControlZ endpoint, by default localhost:9876"))
-    };
-    mixer_net::tls::install_crypto_provider();
-    let text = block_on(async {
-        let request = async {
-            let client = reqwest::Client::builder().timeout(TIMEOUT).build()?;
-            client.get(&url).send().await?.error_for_status()?.text().await
-        };
-        request.await.map_err(|error| failed(innermost_cause(&error)))
-    })?;
-    serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
 }
 
 /// The innermost cause of an error.
@@ -135,11 +120,49 @@ fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) ->
 
 /// Reads configuration from paths and store URLs.
 pub(crate) fn read(sources: &[String], io: &mut Io) -> Result<StoreContents, Stop> {
-    read_sources(sources, &mut io.input)
-        .map_err(|error| Failure::local("cannot read the configuration").cause(error).into())
+    read_sources(sources, &mut io.input).map_err(|error| {
+        let failure = Failure::local("cannot read the configuration").cause(error);
+        failure.hint(config_hint(sources.iter().map(String::as_str))).into()
+    })
+}
+
+/// What to do about a configuration that cannot be read.
+pub(crate) fn config_hint<'s>(mut sources: impl Iterator<Item = &'s str>) -> &'static str {
+    match sources.any(names_a_server) {
+        true => {
+            "configuration is a path, fs://DIR, `-` or embedded://sample; a running server is named with --server HOST:PORT, if the \
+             command has that flag"
+        }
+        false => {
+            "name a file or directory that exists and is readable: a path, fs://DIR, `-` for standard input, or embedded://sample"
+        }
+    }
+}
+
+/// Whether a source of configuration is probably meant to be a server: `http://ops`, `localhost:9091`.
+fn names_a_server(source: &str) -> bool {
+    let is_url = ["http://", "https://", "tcp://", "grpc://"].iter().any(|scheme| source.starts_with(scheme));
+    let port = source.rsplit_once(':').map(|(_, port)| port);
+    let has_port = port.is_some_and(|port| port.parse::<u16>().is_ok());
+    is_url || (has_port && !source.contains("://") && !std::path::Path::new(source).exists())
 }
 
 /// Builds a snapshot.
 pub(crate) fn build(contents: &StoreContents, namespace: &NamespaceFlags) -> Arc<Snapshot> {
     SnapshotBuilder::new(namespace.options()).build(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_a_server;
+
+    #[test]
+    fn servers_are_no_configuration() {
+        for server in ["http://ops", "https://ops:1/x", "localhost:9091", "tcp://[::1]:7"] {
+            assert!(names_a_server(server), "{server}");
+        }
+        for other in ["conf", "fs:///etc/mixer", "embedded://sample", "conf/a.yaml", "-", "a:b"] {
+            assert!(!names_a_server(other), "{other}");
+        }
+    }
 }

@@ -123,7 +123,8 @@ pub(crate) enum Command {
     Check(Box<check::CheckArgs>),
     /// Report a request to a server or a configuration.
     ///
-    /// The attributes describe a request that was served.
+    /// The attributes describe a request that was served. With --repeat, a summary says how many records were sent, and of how many the server
+    /// says that it took them; of a report that fails, handlers may have taken some.
     ///
     /// Example: mixer report -s destination.service=shop -i response.code=200 -t request.time=2017-07-04T00:01:10Z
     Report(Box<report::ReportArgs>),
@@ -256,7 +257,7 @@ impl LegacyArgs {
     }
 }
 
-/// The command tree of `mixer`. With `environment`, the flags of `server` read environment variables.
+/// The command tree of `mixer`. With `environment`, the flags of `server`, and the token of ControlZ everywhere, read environment variables.
 pub(crate) fn native(environment: bool) -> clap::Command {
     let mut root = CommandLine::command().after_help(Exit::help());
     root = root.mut_subcommands(|c| finish(with_common_names(c), environment));
@@ -290,10 +291,18 @@ fn with_common_names(command: clap::Command) -> clap::Command {
             arg.visible_alias("config").default_value(EMBEDDED_SAMPLE).value_parser(value::store_url)
         }
         server::DEFAULT_NAMESPACE => arg.visible_alias("default-namespace"),
-        "server" if calls_the_api => arg.value_parser(value::api_address),
+        // Istio's client takes no URLs.
+        "server" if calls_the_api => {
+            let told = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
+            let urls = "A URL without a path is taken, too: http://HOST:PORT is plain text, https://HOST:PORT is TLS, as with --tls.";
+            arg.value_parser(value::api_address).long_help(format!("{told}\n\n{urls}"))
+        }
         _ => arg,
     })
 }
+
+/// The flag of every command that asks ControlZ, and of the servers that have it; an environment variable sets it for all of them.
+const CTRLZ_TOKEN_FILE: &str = "ctrlz_token_file";
 
 /// The commands of a legacy program and the head of its help page.
 fn legacy_parts(personality: Personality) -> (&'static [&'static str], &'static str) {
@@ -355,6 +364,7 @@ fn with_legacy_names(command: clap::Command) -> clap::Command {
 fn finish(command: clap::Command, environment: bool) -> clap::Command {
     let bind = environment && command.get_name() == "server";
     let command = command.args_override_self(true).mut_args(|arg| {
+        let bind = bind || (environment && arg.get_id() == CTRLZ_TOKEN_FILE);
         let arg = if bind { bind_environment(arg) } else { arg };
         if arg.is_positional() || FlagType::of(&arg).is_bool() { arg } else { arg.allow_hyphen_values(true) }
     });

@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 
 use report::ReportFormat;
 
+use super::controlz::ControlzFlags;
+use super::endpoint::Program;
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{EmptyConfigFlags, NamespaceFlags};
 use super::galley;
@@ -67,6 +69,8 @@ pub(crate) struct ValidateArgs {
     /// endpoint of galley, waits until all sinks have acknowledged what is published, and says who refused it and why. `--live` is the same.
     #[arg(long, alias = "live", value_parser = value::introspection_address, value_name = "ADDRESS")]
     server: Option<String>,
+    #[command(flatten)]
+    controlz: ControlzFlags,
     /// Output format; default: table on a terminal, else text.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<ReportFormat>,
@@ -138,19 +142,20 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
             summary(io, &Totals { unlisted: totals.unlisted + listed.len() - shown, ..totals })?;
         }
     }
-    if let Some(address) = args.server.as_ref().filter(|address| galley::is_galley(address)) {
-        let delivered = galley::wait_for_latest(address, LIVE_TIMEOUT, io)?;
+    let at = |program| args.server.as_ref().map(|address| args.controlz.at(program, address, "--server"));
+    if let Some(galley) = at(Program::Galley).filter(|server| galley::is_galley(*server)) {
+        let delivered = galley::wait_for_latest(galley, LIVE_TIMEOUT, io)?;
         return Ok(if valid { delivered } else { Exit::Negative });
     }
-    if let Some(address) = &args.server
+    if let Some(server) = at(Program::Mixer)
         && !snapshot::compare_with(
-            address,
+            server,
             &source::build(&contents, &args.namespace),
             &FileProblems::of(&contents, &diagnostics, args.namespace.options()),
             io,
         )?
     {
-        writeln!(io.err, "the server at {address} has the same configuration")?;
+        writeln!(io.err, "the server at {} has the same configuration", server.address())?;
     }
     Ok(if valid { Exit::Success } else { Exit::Negative })
 }

@@ -69,14 +69,89 @@ const API_PORT: u16 = 9091;
 /// The port of ControlZ.
 const INTROSPECTION_PORT: u16 = 9876;
 
-/// clap: the address of a server's API: a gRPC target, whose port may be left out.
-pub(crate) fn api_address(text: &str) -> Result<String, String> {
-    Ok(with_port(text, API_PORT))
+/// The address of a server's API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ApiAddress {
+    /// A gRPC target.
+    pub(crate) target: String,
+    /// Whether the address itself says TLS: `https://HOST:PORT`.
+    pub(crate) is_tls: bool,
 }
 
-/// clap: the address of a server's ControlZ endpoint: host, host:port or a URL.
+impl std::fmt::Display for ApiAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.target)
+    }
+}
+
+/// clap: a gRPC target as Istio's programs take it.
+pub(crate) fn target(text: &str) -> Result<ApiAddress, String> {
+    Ok(ApiAddress { target: text.to_owned(), is_tls: false })
+}
+
+/// clap: the address of a server's API: a gRPC target or a URL without a path, whose port may be left out.
+pub(crate) fn api_address(text: &str) -> Result<ApiAddress, String> {
+    let plain = |target: String| ApiAddress { target, is_tls: false };
+    if text.starts_with("unix:") || text.starts_with("dns:///") {
+        return Ok(plain(with_port(text, API_PORT)));
+    }
+    let (is_tls, rest) = match text.split_once("://") {
+        None => (false, text),
+        Some((scheme, rest)) => match scheme.to_ascii_lowercase().as_str() {
+            "http" | "grpc" | "tcp" => (false, rest),
+            "https" | "grpcs" => (true, rest),
+            other => {
+                return Err(format!(
+                    "`{other}://` is no scheme of an address: write HOST:PORT, https://HOST:PORT for TLS, or unix:///PATH"
+                ));
+            }
+        },
+    };
+    let written = |host: &str| if is_tls { format!("https://{host}") } else { host.to_owned() };
+    let host = authority(rest, "the API", &written)?;
+    Ok(ApiAddress { target: with_port(host, API_PORT), is_tls })
+}
+
+/// clap: the address of a server's ControlZ endpoint: host, host:port or a URL. Behind a proxy it may have a path.
 pub(crate) fn introspection_address(text: &str) -> Result<String, String> {
-    Ok(with_port(text, INTROSPECTION_PORT))
+    if text.starts_with("unix:") {
+        return Err("ControlZ has no unix socket: write HOST:PORT".to_owned());
+    }
+    let (scheme, rest) = match text.split_once("://") {
+        None => (None, text),
+        Some((scheme, rest)) => (Some(scheme.to_ascii_lowercase()), rest),
+    };
+    if rest.contains(['?', '#']) {
+        let scheme = scheme.map_or_else(String::new, |scheme| format!("{scheme}://"));
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // Without a user and its password.
+        let host = host.rsplit('@').next().unwrap_or_default();
+        return Err(format!("an address has no query: write `{scheme}{host}`"));
+    }
+    let rest = rest.trim_end_matches('/');
+    match scheme.as_deref() {
+        None | Some("tcp") => Ok(with_port(rest, INTROSPECTION_PORT)),
+        Some(scheme @ ("http" | "https")) if !rest.is_empty() => Ok(format!("{scheme}://{rest}")),
+        Some("http" | "https") => Err("the address has no host: write HOST:PORT".to_owned()),
+        Some(other) => Err(format!(
+            "`{other}://` is no scheme of ControlZ: write HOST:PORT, or https://HOST:PORT for TLS"
+        )),
+    }
+}
+
+/// Host and port of an address that has nothing else; `written` is how it is written alone.
+fn authority<'a>(text: &'a str, what: &str, written: &dyn Fn(&str) -> String) -> Result<&'a str, String> {
+    let (host, rest) = text.split_at(text.find(['/', '?', '#']).unwrap_or(text.len()));
+    if host.contains('@') {
+        return Err(format!("an address of {what} has no user: write HOST:PORT"));
+    }
+    match rest {
+        "" | "/" => Ok(host),
+        _ if host.is_empty() => {
+            Err("the address has no host: write HOST:PORT, or unix:///PATH for a socket".to_owned())
+        }
+        _ => Err(format!("an address of {what} has no path: write `{}`", written(host))),
+    }
 }
 
 /// A host with a port; what has one, or is no host, as it is.
@@ -214,12 +289,51 @@ mod tests {
             ("unix:run/mixer.sock", "unix:run/mixer.sock"),
             ("", ""),
         ] {
-            assert_eq!(api_address(text).unwrap(), expected, "{text}");
+            assert_eq!(api_address(text).unwrap().to_string(), expected, "{text}");
         }
-        for (text, expected) in
-            [("ops", "ops:9876"), ("http://ops", "http://ops"), ("https://ops/mixer", "https://ops/mixer")]
-        {
+        for (text, target, is_tls) in [
+            ("http://ops:7", "ops:7", false),
+            ("http://ops/", "ops:9091", false),
+            ("HTTP://[::1]:7/", "[::1]:7", false),
+            ("tcp://127.0.0.1:7", "127.0.0.1:7", false),
+            ("grpc://ops", "ops:9091", false),
+            ("https://ops", "ops:9091", true),
+            ("https://ops:443/", "ops:443", true),
+            ("grpcs://ops:7", "ops:7", true),
+        ] {
+            let expected = ApiAddress { target: target.to_owned(), is_tls };
+            assert_eq!(api_address(text), Ok(expected), "{text}");
+        }
+        for (text, why) in [
+            ("http://ops:7/check", "write `ops:7`"),
+            ("https://ops:7/?a", "write `https://ops:7`"),
+            ("ops:7/x", "write `ops:7`"),
+            ("ftp://ops", "`ftp://` is no scheme"),
+            ("https://ann:secret@ops", "has no user"),
+            ("/run/mixer.sock", "unix:///PATH"),
+        ] {
+            let error = api_address(text).unwrap_err();
+            assert!(error.contains(why) && !error.contains("secret"), "{text}: {error}");
+        }
+        for (text, expected) in [
+            ("ops", "ops:9876"),
+            ("http://ops", "http://ops"),
+            ("https://ops/mixer", "https://ops/mixer"),
+            ("http://ops:7/", "http://ops:7"),
+            ("tcp://ops:7", "ops:7"),
+            ("tcp://ops", "ops:9876"),
+            ("ops:7/", "ops:7"),
+        ] {
             assert_eq!(introspection_address(text).unwrap(), expected, "{text}");
+        }
+        for (text, why) in [
+            ("unix:///run/x", "write HOST:PORT"),
+            ("ftp://ops", "`ftp://` is no scheme"),
+            ("http://ops:7/rulez/?q=a", "write `http://ops:7`"),
+            ("http://", "has no host"),
+        ] {
+            let error = introspection_address(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 

@@ -447,3 +447,65 @@ fn quotas_that_a_server_does_not_allocate_are_told() {
         "{text}"
     );
 }
+
+/// A quota of which nothing is granted is a refusal: in words, in color, and in the exit status. Of Istio's client it is none.
+#[test]
+fn a_quota_without_a_grant_is_a_refusal() {
+    const NOTHING: &str = "kind: handler\nmetadata: {name: limits, namespace: istio-system}\nspec: {compiledAdapter: memquota, \
+        params: {quotas: [{name: berths.instance.istio-system, maxAmount: 0, validDuration: 60s}]}}\n---\n\
+        kind: instance\nmetadata: {name: berths, namespace: istio-system}\nspec: {compiledTemplate: quota}\n---\n\
+        kind: rule\nmetadata: {name: limit, namespace: istio-system}\nspec: {actions: [{handler: limits, instances: [berths]}]}\n";
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("policy.yaml"), NOTHING).unwrap();
+    let target = directory.path().display().to_string();
+    let check =
+        |program: &str, more: &[&str]| run(&[&[program, "check", "--config", &target][..], more].concat());
+    let told = "nothing was granted of berths (3 asked for)";
+    let plain = check("mixer", &["-q", "berths=3"]);
+    assert_eq!(plain.code, 1, "{}", plain.err);
+    assert!(plain.out.ends_with(&format!("\n\n  But {told}\n\n")), "{}", plain.out);
+    let table = check("mixer", &["-q", "berths=3", "-o", "table", "--color", "always"]);
+    assert_eq!(table.code, 1, "{}", table.err);
+    let first = format!("\u{1b}[1;31mOK\u{1b}[0m  \u{1b}[1;31mbut {told}\u{1b}[0m\n");
+    assert!(table.out.starts_with(&first), "{:?}", table.out);
+    let many = check("mixer", &["-q", "berths=3", "-r", "2"]);
+    assert!(many.code == 1 && many.err.contains(": 0 ok, 2 denied, 0 failed"), "{}", many.err);
+    assert_eq!(check("mixer", &["-q", "berths=3", "--exit-zero"]).code, 0);
+    assert_eq!(check("mixer", &["-q", "berths=0"]).code, 0, "nothing was asked for");
+    assert_eq!(check("mixer", &["-q", "other=3"]).code, 0, "what no rule allocates is granted");
+    let legacy = check("mixc", &["-q", "berths=3"]);
+    assert!(legacy.code == 0 && !legacy.out.contains("granted of"), "{}", legacy.out);
+}
+
+/// What was sent, and what the server says of it.
+#[test]
+fn the_summary_of_reports_counts_records() {
+    let target = scenario("harbor");
+    let report = |more: &[&str]| run(&[&["mixer", "report", "--config", &target][..], more].concat());
+    let batches = ["-r", "5", "--report-batch-size", "2", "-t", "request.time=2017-07-04T00:01:10Z"];
+    let taken = report(&batches);
+    assert_eq!(taken.code, 0, "{}{}", taken.out, taken.err);
+    assert!(
+        taken.err.contains("3 calls in") && taken.err.contains(": 3 ok, 0 failed; 5 records sent, 5 taken\n"),
+        "{}",
+        taken.err
+    );
+    // Its log entry needs the time.
+    let refused = report(&["-r", "3", "-c", "2"]);
+    assert_eq!(refused.code, 4, "{}", refused.out);
+    assert!(refused.err.contains(": 0 ok, 6 failed; 6 records sent, 0 taken\n"), "{}", refused.err);
+    let one = json(&report(&["-o", "json", "-t", "request.time=2017-07-04T00:01:10Z"]));
+    assert_eq!(one["records"], serde_json::json!({"sent": 1, "taken": 1}));
+    let many = json(&report(&[&batches[..], &["-o", "json"]].concat()));
+    assert_eq!(many["summary"]["records"], serde_json::json!({"sent": 5, "taken": 5}));
+    assert_eq!(many["items"][2]["records"]["sent"], 1);
+    // Failures and the summary are documents, too.
+    let failed = report(&["-r", "2", "--error-format", "json"]);
+    let lines: Vec<serde_json::Value> =
+        failed.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<_> = lines.iter().filter_map(|line| line["kind"].as_str()).collect();
+    assert_eq!(kinds, ["Error", "Error", "CallSummary"], "{}", failed.err);
+    assert_eq!(lines[2]["summary"]["records"], serde_json::json!({"sent": 2, "taken": 0}));
+    let legacy = run(&["mixc", "report", "--config", &target, "-r", "3"]);
+    assert!(!legacy.err.contains("records"), "{}", legacy.err);
+}

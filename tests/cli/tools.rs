@@ -331,9 +331,43 @@ fn codes_are_explained() {
         );
         assert!(ran.out.contains("\n  what to do: "), "{code}: {}", ran.out);
     }
+    for ran in codes.iter().map(|code| run(&["mixer", "explain-code", code])) {
+        assert!(ran.out.lines().last().is_some_and(|line| line.starts_with("  example: ")), "{}", ran.out);
+    }
     let misspelt = run(&["mixer", "explain-code", "handler-unkown"]);
     assert!(misspelt.code == 2 && misspelt.err.contains("`handler-unknown`"), "{}", misspelt.err);
     assert!(run(&["mixer", "explain-code"]).out.lines().any(|line| line == "handler-unknown"));
+}
+
+/// Cause, cure and example of every code that the source has.
+#[test]
+fn every_code_of_the_source_is_explained() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut codes = std::collections::BTreeSet::new();
+    let mut paths = vec![root];
+    while let Some(path) = paths.pop() {
+        if path.is_dir() {
+            paths.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let name = path.display().to_string();
+        // Tests have codes of their own, and so has the adapter for drills.
+        if !name.ends_with(".rs") || name.contains("tests") || name.ends_with("drill.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for call in ["Diagnostic::error(", "Diagnostic::warning(", "Diagnostic::info("] {
+            let code = |rest: &str| Some(rest.trim_start().strip_prefix('"')?.split('"').next()?.to_owned());
+            codes.extend(text.split(call).skip(1).filter_map(code));
+        }
+    }
+    assert!(codes.len() > 60, "{codes:?}");
+    for code in &codes {
+        let ran = run(&["mixer", "explain-code", code]);
+        let told = ["\n  what to do: ", "\n  example: "].iter().all(|part| ran.out.contains(part));
+        assert!(ran.code == 0 && told, "{code}: {}{}", ran.out, ran.err);
+    }
 }
 
 /// What `init` writes is valid without a remark, its tests pass, and a second call overwrites nothing.

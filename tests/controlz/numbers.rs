@@ -112,16 +112,16 @@ fn a_check_that_gets_nothing_of_a_quota_is_a_denial() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("policy.yaml"), QUOTA).unwrap();
     let server = Server::on(directory.path()).native().start();
-    let check = |user: &str, quota: &str, calls: &str| {
+    let check = |user: &str, quota: &str, calls: &str, status: i32| {
         let user = format!("source.user={user}");
         let arguments = ["check", "-m", &server.address(), "-q", quota, "-r", calls, "-s", &user];
         let arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
         let done = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE).unwrap();
-        assert_eq!(done.status, 0, "{}", done.stderr);
+        assert_eq!(done.status, status, "{}", done.stderr);
     };
-    check("ann", "calls=1", "5");
+    check("ann", "calls=1", "5", 1);
     // Something is granted.
-    check("bob", "calls=3", "1");
+    check("bob", "calls=3", "1", 0);
     let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.ports.ctrlz);
     let groups = get_json(&url("/denialgroupj/"));
     let shown = |group: &serde_json::Value| {
@@ -151,7 +151,7 @@ fn a_check_whose_quota_fails_is_a_denial() {
     let arguments = ["check", "-m", &server.address(), "-q", "calls=1", "-r", "5", "-s", "source.user=ann"];
     let arguments: Vec<String> = arguments.map(str::to_owned).to_vec();
     let done = run(&programs().path("mixer"), &arguments, &[], None, None, DEADLINE).unwrap();
-    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert_eq!(done.status, 1, "{}", done.stderr);
     let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.ports.ctrlz);
     let groups = get_json(&url("/denialgroupj/"));
     let group = &groups["groups"][0];

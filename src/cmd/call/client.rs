@@ -70,15 +70,20 @@ impl Client {
     pub(crate) async fn open(
         flags: &CallFlags,
         calls: Option<CallTracer>,
+        personality: Personality,
         io: &mut Io,
     ) -> Result<Client, Stop> {
         match &flags.config {
             None => {
                 let tls = flags.tls.load(&flags.server)?;
-                let connection = MixerConnection::new(&flags.server, flags.timeout(), tls).traced(calls);
+                let connection =
+                    MixerConnection::new(&flags.server.target, flags.timeout(), tls).traced(calls);
+                // Istio's client does not look again.
+                let connection = if personality.is_legacy() { connection } else { connection.explaining() };
                 if flags.load.wait_for_ready {
                     connection.wait_for_ready().await.map_err(|error| {
-                        Failure::new(Exit::Deadline, "the server is not ready").cause(error.message)
+                        let hint = "see that the address is right and the server runs; --timeout says how long to wait";
+                        Failure::new(Exit::Deadline, "the server is not ready").cause(error.message).hint(hint)
                     })?;
                 }
                 Ok(Client::Remote(Box::new(connection)))
@@ -268,7 +273,8 @@ pub(crate) struct InProcess {
 
 impl InProcess {
     async fn open(url: &str, flags: &CallFlags, io: &mut Io) -> Result<InProcess, Stop> {
-        let refuse = |cause: String| Failure::local(format!("cannot load `{url}`")).cause(cause);
+        let hint = source::config_hint(std::iter::once(url));
+        let refuse = |cause: String| Failure::local(format!("cannot load `{url}`")).cause(cause).hint(hint);
         let url = if url.contains("://") { url.to_owned() } else { format!("fs://{url}") };
         let file = url.strip_prefix("fs://").filter(|path| Path::new(path).is_file());
         let store: Arc<dyn ConfigStore> = match file {

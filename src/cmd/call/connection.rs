@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
+use tokio::sync::OnceCell;
 use tonic::transport::{Channel, Endpoint, Uri};
 
 use super::status::{RpcError, START_ONE};
 use super::trace::{CallSpan, CallTracer};
+use crate::cmd::endpoint::{self, Endpoint as Found};
 use mixer_api::ExplainResponse;
 use mixer_base::rotate::os_text;
 use mixer_engine::explain::PAGE_HEADER;
@@ -64,6 +66,7 @@ impl DialTarget {
             text: format!("no server answers at {self}: {cause}"),
             go_text: format!("dial {network} {address}: connect: {cause}"),
             hint: START_ONE,
+            is_handshake: false,
         }
     }
 }
@@ -77,6 +80,8 @@ struct DialError {
     go_text: String,
     /// What helps.
     hint: &'static str,
+    /// Whether a server was reached and the handshake of TLS failed.
+    is_handshake: bool,
 }
 
 /// What helps if the handshake fails.
@@ -90,6 +95,8 @@ pub(crate) struct MixerConnection {
     timeout: Option<Duration>,
     calls: Option<CallTracer>,
     dialer: Arc<Dialer>,
+    /// What was found at the target, once a call has failed because it is not the API; `None` if nobody is to look.
+    found: Option<Arc<OnceCell<Option<Found>>>>,
 }
 
 /// Opens connections.
@@ -131,12 +138,29 @@ impl MixerConnection {
         let client = MixerClient::new(channel.clone())
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
-        Self { client, channel, timeout, calls: None, dialer }
+        Self { client, channel, timeout, calls: None, dialer, found: None }
     }
 
     /// Traces the calls of this connection.
     pub(super) fn traced(self, calls: Option<CallTracer>) -> Self {
         Self { calls, ..self }
+    }
+
+    /// Looks what answers at the target after a call that failed because it is not the API, and says so.
+    pub(crate) fn explaining(self) -> Self {
+        Self { found: Some(Arc::default()), ..self }
+    }
+
+    /// An answer, or what failed with what was found at the target instead of the API. The target is looked at once.
+    async fn explained<T>(&self, answer: Result<T, RpcError>) -> Result<T, RpcError> {
+        let Err(error) = answer else { return answer };
+        let DialTarget::Tcp(address) = &self.dialer.target else { return Err(error) };
+        let Some(cell) = self.found.as_ref().filter(|_| error.is_garbled) else { return Err(error) };
+        let Some(found) = cell.get_or_init(|| endpoint::identify(address)).await else { return Err(error) };
+        Err(match self.dialer.instead(address, *found) {
+            Some((why, hint)) => error.unreachable(why, hint),
+            None => error,
+        })
     }
 
     /// Waits until the server is reachable, at most for the timeout of a call. Errors: the last connection error.
@@ -159,6 +183,7 @@ impl MixerConnection {
         let mut request = self.request(request);
         let span = self.begin("/istio.mixer.v1.Mixer/Check", &mut request);
         let answer = with_timeout(self.timeout, self.client.check(request)).await;
+        let answer = self.explained(answer).await;
         span.into_iter().for_each(|span| span.end(&answer));
         answer
     }
@@ -168,6 +193,7 @@ impl MixerConnection {
         let mut request = self.request(request);
         let span = self.begin("/istio.mixer.v1.Mixer/Report", &mut request);
         let answer = with_timeout(self.timeout, self.client.report(request)).await.map(drop);
+        let answer = self.explained(answer).await;
         span.into_iter().for_each(|span| span.end(&answer));
         answer
     }
@@ -197,7 +223,8 @@ impl MixerConnection {
             let codec = tonic_prost::ProstCodec::<M, R>::default();
             client.unary(request, http::uri::PathAndQuery::from_static(path), codec).await
         };
-        with_timeout(self.timeout, call).await
+        let answer = with_timeout(self.timeout, call).await;
+        self.explained(answer).await
     }
 
     /// Calls `mixer.introspect.v1.Introspect/Explain`, which a server answers to clients on its own machine.
@@ -263,7 +290,8 @@ fn rpc_error(status: &tonic::Status) -> RpcError {
         if let Some(dial) = error.downcast_ref::<DialError>() {
             let message =
                 format!("connection error: desc = \"transport: Error while dialing {}\"", dial.go_text);
-            return RpcError::new(tonic::Code::Unavailable, message).unreachable(dial.to_string(), dial.hint);
+            let error = RpcError::new(tonic::Code::Unavailable, message).garbled(dial.is_handshake);
+            return error.unreachable(dial.to_string(), dial.hint);
         }
         deepest = Some(error.to_string());
         source = error.source();
@@ -276,7 +304,7 @@ fn rpc_error(status: &tonic::Status) -> RpcError {
                 tonic::Code::Unknown | tonic::Code::Internal => tonic::Code::Unavailable,
                 code => code,
             };
-            RpcError::new(code, format!("{}: {cause}", status.message()))
+            RpcError::new(code, format!("{}: {cause}", status.message())).garbled(true)
         }
     }
 }
@@ -285,6 +313,33 @@ trait Duplex: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Duplex for T {}
 
 impl Dialer {
+    /// What is wrong if this is found at the target, and what helps; `None` if it is the API.
+    fn instead(&self, address: &str, found: Found) -> Option<(String, String)> {
+        let host = address.rsplit_once(':').map(|(host, _)| host).filter(|host| !host.is_empty());
+        let usual = format!(
+            "the API is at {}:9091, unless --address or --port of `mixer server` say otherwise",
+            host.unwrap_or("localhost")
+        );
+        let is_tls = self.tls.is_some();
+        match found {
+            Found::Grpc if is_tls => Some((
+                format!("the server at {address} speaks no TLS"),
+                format!(
+                    "write {address} without `https://`, --tls and its files, or start the server with --tls-cert-file"
+                ),
+            )),
+            Found::Grpc => None,
+            Found::Tls if is_tls => None,
+            Found::Tls => Some((
+                format!("the server at {address} speaks TLS"),
+                format!("write https://{address}, or add --tls; {TRUST}"),
+            )),
+            Found::Controlz(_) | Found::Metrics | Found::Http => {
+                Some((format!("{} answers at {address}, not the API", found.name()), usual))
+            }
+        }
+    }
+
     async fn dial(&self) -> Result<Box<dyn Duplex>, DialError> {
         let stream = dial(&self.target).await?;
         let Some(ClientTls { config, name }) = &self.tls else { return Ok(stream) };
@@ -294,6 +349,7 @@ impl Dialer {
             text: format!("the TLS handshake with {} failed: {e}", self.target),
             go_text: format!("authentication handshake failed: {e}"),
             hint: TRUST,
+            is_handshake: true,
         })?;
         Ok(Box::new(secured))
     }
@@ -317,7 +373,8 @@ async fn dial(target: &DialTarget) -> Result<Box<dyn Duplex>, DialError> {
             Box::new(tokio::net::UnixStream::connect(path).await.map_err(failed)?)
         }
         DialTarget::Invalid { text, go_text } => {
-            return Err(DialError { text: text.clone(), go_text: go_text.clone(), hint: START_ONE });
+            let (text, go_text) = (text.clone(), go_text.clone());
+            return Err(DialError { text, go_text, hint: START_ONE, is_handshake: false });
         }
     };
     Ok(stream)

@@ -1,8 +1,9 @@
 //! Responses as JSON and YAML documents.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::flags::CallFormat;
+use super::summary::summary_document;
 use crate::cmd::exit::Stop;
 use crate::cmd::io::Io;
 use crate::cmd::output;
@@ -57,15 +58,13 @@ impl DocumentWriter {
 
     /// Closes a list; writes the summary.
     pub(crate) fn end(&mut self, io: &mut Io, summary: Option<Value>) -> Result<(), Stop> {
-        let summary_document =
-            |summary: Value| json!({"apiVersion": "mixer/v1", "kind": "CallSummary", "summary": summary});
         match (self.format, summary) {
             (CallFormat::Json, summary) if self.list => {
                 let summary = summary.map(|s| format!(",\"summary\":{s}")).unwrap_or_default();
                 writeln!(io.out, "\n]{summary}}}")?;
             }
             (CallFormat::JsonLines | CallFormat::Yaml, Some(summary)) => {
-                self.add(io, &summary_document(summary))?
+                self.add(io, &summary_document(&summary))?
             }
             _ => {}
         }

@@ -7,7 +7,7 @@ use crate::cmd::exit::{Exit, Failure};
 use crate::cmd::flags::{AttributeFlags, ClientTlsFlags, NamespaceFlags, TracingFlags};
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
-use crate::cmd::value;
+use crate::cmd::value::{self, ApiAddress};
 use mixer_attribute::SignedDuration;
 use mixer_spans::TracingError;
 
@@ -17,8 +17,10 @@ pub(crate) struct CallFlags {
     /// Server address: host:port, dns:///host:port, unix:///path or unix:path.
     ///
     /// Without a port, 9091. `--mixer` is the same.
-    #[arg(short = 'm', long, alias = "mixer", default_value = "localhost:9091", value_name = "ADDRESS")]
-    pub(crate) server: String,
+    #[arg(
+        short = 'm', long, alias = "mixer", default_value = "localhost:9091", value_parser = value::target, value_name = "ADDRESS"
+    )]
+    pub(crate) server: ApiAddress,
     /// Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample.
     #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) config: Option<String>,
@@ -128,7 +130,9 @@ impl CallFlags {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.tracing.options().check().map_err(|cause| self.tracing_failure(&cause))?;
         if self.load.concurrency < 1 {
-            return Err(Failure::usage("concurrency has to be at least 1"));
+            return Err(
+                Failure::usage("concurrency has to be at least 1").hint("for example --concurrency 4")
+            );
         }
         Ok(())
     }
@@ -137,6 +141,7 @@ impl CallFlags {
         let target = &self.server;
         Failure::usage("unable to set up tracing")
             .cause(cause)
+            .hint("give one of --trace-zipkin-url, --trace-jaeger-url and --trace-otlp-url, as http://HOST:PORT/PATH, or none")
             .legacy(format!("Unable to establish connection to {target}: could not build tracer: {cause}"))
     }
 

@@ -28,6 +28,10 @@ pub(crate) trait CallWorker: 'static {
     fn has_more(&self) -> bool;
     /// Makes the next call.
     fn next(&mut self) -> impl Future<Output = (Self::Answer, Exit)>;
+    /// The records that a call sent, if it was a report.
+    fn records(_: &Self::Answer) -> Option<u64> {
+        None
+    }
 }
 
 /// Rate limit of all workers: a token bucket with the calls of one second.
@@ -138,6 +142,9 @@ pub(crate) async fn drive<C: CallWorker>(
             }
         };
         summary.add(finished.exit, finished.latency);
+        if let Some(records) = C::records(&finished.answer) {
+            summary.add_records(records, finished.exit == Exit::Success);
+        }
         progress.step(finished.exit);
         progress.write(|| show(io, finished))?;
         if receiver.is_empty() {

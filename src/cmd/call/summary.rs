@@ -7,9 +7,18 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 
 use crate::cmd::exit::Exit;
+use crate::cmd::io::{ErrorFormat, Io};
 
 /// Maximum recorded latency: one hour.
 const HIGHEST_NANOS: u64 = 3_600_000_000_000;
+
+/// Records of reports: sets of attributes, each of which is one request that was served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Records {
+    sent: u64,
+    /// Those of reports that the server answered with OK.
+    taken: u64,
+}
 
 /// Counts and latencies of all calls.
 #[derive(Debug)]
@@ -18,6 +27,8 @@ pub(crate) struct Summary {
     granted: u64,
     denied: u64,
     failed: u64,
+    /// Of reports: the records of them.
+    records: Option<Records>,
     /// Latencies in nanoseconds; `None` only if the histogram cannot be made, which its fixed bounds rule out.
     latencies: Option<Histogram<u64>>,
     worst: Exit,
@@ -31,6 +42,7 @@ impl Summary {
             granted: 0,
             denied: 0,
             failed: 0,
+            records: None,
             latencies: Histogram::new_with_bounds(1, HIGHEST_NANOS, 3).ok(),
             worst: Exit::Success,
         }
@@ -47,6 +59,13 @@ impl Summary {
         if let Some(latencies) = &mut self.latencies {
             latencies.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
         }
+    }
+
+    /// Counts the records of a report, and whether the server took them.
+    pub(crate) fn add_records(&mut self, sent: u64, is_taken: bool) {
+        let records = self.records.get_or_insert_default();
+        records.sent += sent;
+        records.taken += if is_taken { sent } else { 0 };
     }
 
     /// The run was ended by a signal.
@@ -91,14 +110,15 @@ impl Summary {
         let seconds = elapsed.as_secs_f64().max(1e-9);
         #[expect(clippy::cast_precision_loss, reason = "the rate is printed without decimals")]
         let rate = self.calls() as f64 / seconds;
-        let mut text = format!(
-            "{} calls in {:.2}s ({rate:.0}/s): {} ok, {} denied, {} failed\n",
-            self.calls(),
-            seconds,
-            self.granted,
-            self.denied,
-            self.failed
-        );
+        let mut text =
+            format!("{} calls in {seconds:.2}s ({rate:.0}/s): {} ok, ", self.calls(), self.granted);
+        let _ = match self.records {
+            None => writeln!(text, "{} denied, {} failed", self.denied, self.failed),
+            // A report is not denied.
+            Some(Records { sent, taken }) => {
+                writeln!(text, "{} failed; {sent} records sent, {taken} taken", self.failed)
+            }
+        };
         let figures: Vec<String> =
             self.figures().iter().map(|(name, value)| format!("{name} {}", short(*value))).collect();
         if !figures.is_empty() {
@@ -114,15 +134,32 @@ impl Summary {
             .into_iter()
             .map(|(name, value)| (name.to_owned(), json!(seconds_text(value))))
             .collect();
-        json!({
+        let mut summary = json!({
             "calls": self.calls(),
             "ok": self.granted,
             "denied": self.denied,
             "failed": self.failed,
             "elapsed": seconds_text(self.started.elapsed()),
             "latency": latency,
-        })
+        });
+        if let (Some(Records { sent, taken }), Some(members)) = (self.records, summary.as_object_mut()) {
+            members.insert("records".to_owned(), json!({ "sent": sent, "taken": taken }));
+        }
+        summary
     }
+
+    /// Writes the summary to standard error, in the format of errors.
+    pub(crate) fn write(&self, io: &mut Io) -> std::io::Result<()> {
+        match io.error_format {
+            ErrorFormat::Text => io.err.write_all(self.text().as_bytes()),
+            ErrorFormat::Json => writeln!(io.err, "{}", summary_document(&self.json())),
+        }
+    }
+}
+
+/// A summary as a document.
+pub(super) fn summary_document(summary: &serde_json::Value) -> serde_json::Value {
+    json!({"apiVersion": "mixer/v1", "kind": "CallSummary", "summary": summary})
 }
 
 /// `0.0031s`.
@@ -159,6 +196,19 @@ mod tests {
         assert_eq!(document["failed"], 2);
         assert_eq!(document["latency"]["min"], "0.001s");
         assert!(summary.text().contains("4 calls in"), "{}", summary.text());
+    }
+
+    #[test]
+    fn records_of_reports_are_counted_as_sent_and_as_taken() {
+        let mut summary = Summary::start();
+        for (exit, records) in [(Exit::Success, 4), (Exit::Success, 4), (Exit::Rpc, 2)] {
+            summary.add_records(records, exit == Exit::Success);
+            summary.add(exit, Duration::from_millis(1));
+        }
+        let text = summary.text();
+        assert!(text.contains(": 2 ok, 1 failed; 10 records sent, 8 taken\n"), "{text}");
+        assert_eq!(summary.json()["records"], json!({"sent": 10, "taken": 8}));
+        assert_eq!(Summary::start().json().get("records"), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::response::{ReferencedAttribute, operation, references, status};
 use super::result::CheckResult;
 use crate::cmd::attributes::{Quotas, from_wire};
-use crate::cmd::call::{FinishedCall, rpc_code_name, seconds_text, status_code_name};
+use crate::cmd::call::{FinishedCall, seconds_text, status_code_name};
 use mixer_wire::istio::mixer::v1::HeaderOperation;
 
 /// The document of one call.
@@ -14,11 +14,7 @@ pub(super) fn document(finished: &FinishedCall<CheckResult>, quotas: &Quotas) ->
     let response = match &finished.answer.response {
         Ok(response) => response,
         Err(error) => {
-            return json!({
-                "apiVersion": "mixer/v1",
-                "kind": "CheckResult",
-                "rpc": {"code": error.code, "name": rpc_code_name(error.code), "message": error.message, "latency": latency},
-            });
+            return json!({"apiVersion": "mixer/v1", "kind": "CheckResult", "rpc": error.document(finished.latency)});
         }
     };
     let precondition = response.precondition.as_ref();

@@ -2,6 +2,7 @@
 
 use super::document::document;
 use super::explanation;
+use super::response::refusal;
 use super::result::CheckResult;
 use super::text::{plain, table};
 use crate::cmd::attributes::Quotas;
@@ -10,6 +11,7 @@ use crate::cmd::call::{
 };
 use crate::cmd::exit::Stop;
 use crate::cmd::io::{ErrorFormat, Io};
+use crate::cmd::output::escaped;
 use crate::cmd::personality::Personality;
 use crate::cmd::usage::failure_text;
 
@@ -70,13 +72,16 @@ impl CheckRenderer {
             Err(error) => failure(error, self.as_mixc),
             Ok(_) if !self.print_response => return Ok(()),
             Ok(response) if self.format == CallFormat::Table => table(response, &self.quotas, io),
-            Ok(response) => plain(response),
+            Ok(response) => match refusal(response, &self.quotas).filter(|_| !self.as_mixc) {
+                Some(refusal) => format!("{}  But {}\n\n", plain(response), escaped(&refusal)),
+                None => plain(response),
+            },
         };
         io.out.write_all(text.as_bytes())?;
         match &finished.answer.explanation {
             Some(Ok(found)) => io.out.write_all(explanation::text(found, io).as_bytes())?,
             Some(Err(error)) => {
-                let why = format!("no explanation: {} ({})", rpc_code_name(error.code), error.message);
+                let why = format!("no explanation: {} ({})", rpc_code_name(error.code), error.why());
                 match io.error_format {
                     ErrorFormat::Text => writeln!(io.err, "{why}")?,
                     ErrorFormat::Json => io.warn(&why)?,
@@ -91,7 +96,7 @@ impl CheckRenderer {
     pub(super) fn end(&mut self, io: &mut Io, summary: &Summary) -> Result<(), Stop> {
         self.documents.end(io, self.summarize.then(|| summary.json()))?;
         if self.summarize && !self.documents.is_active() {
-            io.err.write_all(summary.text().as_bytes())?;
+            summary.write(io)?;
         }
         Ok(())
     }

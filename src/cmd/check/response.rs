@@ -1,15 +1,34 @@
 //! Accessors of a Check response.
 
+use crate::cmd::attributes::Quotas;
 use mixer_attribute::GLOBAL_WORDS;
 use mixer_wire::istio::mixer::v1::check_response::PreconditionResult;
 use mixer_wire::istio::mixer::v1::header_operation::Operation;
 use mixer_wire::istio::mixer::v1::referenced_attributes::Condition;
-use mixer_wire::istio::mixer::v1::{HeaderOperation, ReferencedAttributes};
+use mixer_wire::istio::mixer::v1::{CheckResponse, HeaderOperation, ReferencedAttributes};
 
 /// Code and message of the status; OK without one.
 pub(super) fn status(precondition: Option<&PreconditionResult>) -> (i32, String) {
     let status = precondition.and_then(|p| p.status.as_ref());
     status.map_or((0, String::new()), |s| (s.code, s.message.clone()))
+}
+
+/// The quotas of which something was asked for and nothing granted, with what was asked for. None of a denied check, which allocates nothing.
+pub(super) fn refused_quotas<'q>(response: &CheckResponse, asked: &'q Quotas) -> Vec<(&'q str, i64)> {
+    if status(response.precondition.as_ref()).0 != 0 {
+        return Vec::new();
+    }
+    let granted = |name: &str| response.quotas.get(name).map_or(0, |result| result.granted_amount);
+    let refused = asked.iter().filter(|(name, amount)| **amount > 0 && granted(name) <= 0);
+    refused.map(|(name, amount)| (name.as_str(), *amount)).collect()
+}
+
+/// `nothing was granted of berths (3 asked for)`; `None` if nothing was refused.
+pub(super) fn refusal(response: &CheckResponse, asked: &Quotas) -> Option<String> {
+    let refused = refused_quotas(response, asked);
+    let names = refused.iter().map(|(name, amount)| format!("{name} ({amount} asked for)"));
+    let names = names.collect::<Vec<_>>().join(", ");
+    (!refused.is_empty()).then(|| format!("nothing was granted of {names}"))
 }
 
 /// The name of a header operation.

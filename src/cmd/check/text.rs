@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::response::{operation, references, status};
+use super::response::{operation, references, refusal, status};
 use crate::cmd::attributes::{Quotas, from_wire};
 use crate::cmd::call::status_code_name;
 use crate::cmd::io::{Io, Style};
@@ -56,8 +56,12 @@ fn quota_table(response: &CheckResponse) -> String {
 pub(super) fn table(response: &CheckResponse, quotas: &Quotas, io: &Io) -> String {
     let precondition = response.precondition.as_ref();
     let (code, message) = status(precondition);
-    let style = if code == 0 { Style::Good } else { Style::Error };
+    let refusal = refusal(response, quotas);
+    let style = if code == 0 && refusal.is_none() { Style::Good } else { Style::Error };
     let mut text = io.paint(style, &status_code_name(code));
+    if let Some(refusal) = refusal {
+        let _ = write!(text, "  {}", io.paint(style, &format!("but {}", output::escaped(&refusal))));
+    }
     if !message.is_empty() {
         let _ = write!(text, "  {}", output::escaped(&message));
     }

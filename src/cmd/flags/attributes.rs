@@ -115,8 +115,10 @@ impl AttributeFlags {
     pub(crate) fn parse(&self, input: &mut dyn Read) -> Result<AttributeSet, Failure> {
         let mut set = AttributeSet::default();
         if let Some(file) = &self.attributes_file {
-            let refuse =
-                |cause: String| Failure::local(format!("cannot read attributes from `{file}`")).cause(cause);
+            let refuse = |cause: String| {
+                let hint = "the file is a map of names and values, YAML or JSON, for example `source.user: ann`; `@-` is standard input";
+                Failure::local(format!("cannot read attributes from `{file}`")).cause(cause).hint(hint)
+            };
             let text = read_file(file, input).map_err(|e| refuse(e.to_string()))?;
             set = parse_document(&text).map_err(refuse)?;
         }

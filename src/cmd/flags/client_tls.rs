@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::cmd::exit::Failure;
-use crate::cmd::value;
+use crate::cmd::value::{self, ApiAddress};
 use mixer_net::tls::{ClientTls, ClientTlsOptions};
 
 /// TLS flags of commands that call a server over gRPC.
@@ -31,18 +31,22 @@ impl ClientTlsFlags {
     /// The TLS settings of connections to `target`; `None` without TLS.
     ///
     /// Errors: unusable files, contradicting settings.
-    pub(crate) fn load(&self, target: &str) -> Result<Option<ClientTls>, Failure> {
+    pub(crate) fn load(&self, address: &ApiAddress) -> Result<Option<ClientTls>, Failure> {
+        let target = address.target.as_str();
         let Self { tls, ca_file, cert_file, key_file, server_name } = self.clone();
         let options =
             ClientTlsOptions { ca_file, cert_file, key_file, server_name, ..ClientTlsOptions::default() };
-        if !tls && options == ClientTlsOptions::default() {
+        if !tls && !address.is_tls && options == ClientTlsOptions::default() {
             return Ok(None);
         }
         let refuse = |cause: String| Failure::local(format!("cannot set up TLS to `{target}`")).cause(cause);
         if target.starts_with("unix:") && options.server_name.is_empty() {
             return Err(refuse("a unix socket has no host name".to_owned()).hint("set --server-name"));
         }
-        ClientTls::load(&options, host(target)).map(Some).map_err(|e| refuse(e.to_string()))
+        ClientTls::load(&options, host(target)).map(Some).map_err(|e| {
+            refuse(e.to_string())
+                .hint("--ca-file is a file with PEM certificates; --cert-file and --key-file, both PEM, go together")
+        })
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::cmd::exit::Stop;
-use crate::cmd::source::fetch;
+use crate::cmd::controlz::{Controlz, ControlzFlags};
+use crate::cmd::endpoint::Program;
 use crate::cmd::value;
 
 /// Where galley is.
@@ -11,17 +11,26 @@ use crate::cmd::value;
 pub(crate) struct ServerFlags {
     /// Running galley: its host, and the port of ControlZ, by default 9876.
     #[arg(long, default_value = "localhost:9876", value_parser = value::introspection_address, value_name = "ADDRESS")]
-    pub(super) server: String,
+    server: String,
+    #[command(flatten)]
+    controlz: ControlzFlags,
 }
 
-/// A JSON document.
-pub(super) fn get(address: &str, path: &str) -> Result<Value, Stop> {
-    fetch(address, path)
+impl ServerFlags {
+    /// Its ControlZ.
+    pub(super) fn controlz(&self) -> Controlz<'_> {
+        self.other(&self.server, "--server")
+    }
+
+    /// ControlZ of a galley at another address, with the same token; `named_by`: the argument that names it.
+    pub(super) fn other<'a>(&'a self, address: &'a str, named_by: &'static str) -> Controlz<'a> {
+        self.controlz.at(Program::Galley, address, named_by)
+    }
 }
 
 /// Whether a ControlZ endpoint is that of galley.
-pub(crate) fn is_galley(address: &str) -> bool {
-    fetch(address, "/statusj/").is_ok_and(|status| text(&status, "kind") == "GalleyStatus")
+pub(crate) fn is_galley(server: Controlz<'_>) -> bool {
+    server.find("/statusj/").is_some_and(|status| text(&status, "kind") == "GalleyStatus")
 }
 
 /// A text member; empty if there is none.

@@ -259,6 +259,11 @@ const HINTS: &[(&str, &str)] = &[
         "webhookConfigFile",
         "name one with --validation-webhook-config-file, or set --enable-reconcile-webhook-configuration=false",
     ),
+    ("unknown network", "an address to listen at is tcp://HOST:PORT or unix:///PATH"),
+    (
+        "failed to lookup address information",
+        "an address to listen at is HOST:PORT, without http:// and without a path; HOST is a name or address of this machine",
+    ),
     (
         "address already in use",
         "another process uses the port: `ss -ltnp` shows processes; choose another one",

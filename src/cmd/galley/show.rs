@@ -35,7 +35,7 @@ fn width(format: Option<OutputFormat>, io: &Io) -> usize {
 
 /// Prints the sinks, and what they refused.
 pub(crate) fn sinks(args: &ShowArgs, io: &mut Io) -> Outcome {
-    let sinks = document::get(&args.at.server, "/sinkj/")?;
+    let sinks = args.at.controlz().get("/sinkj/")?;
     if document(&sinks, args.output, io)? {
         return Ok(Exit::Success);
     }
@@ -79,7 +79,7 @@ fn pending_of(group: &Value) -> String {
 
 /// Prints everything at a glance.
 pub(crate) fn status(args: &ShowArgs, io: &mut Io) -> Outcome {
-    let status = document::get(&args.at.server, "/statusj/")?;
+    let status = args.at.controlz().get("/statusj/")?;
     if document(&status, args.output, io)? {
         return Ok(Exit::Success);
     }

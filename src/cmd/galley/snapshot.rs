@@ -7,10 +7,11 @@ use clap::Subcommand;
 use serde_json::Value;
 use similar::TextDiff;
 
-use super::document::{self, ServerFlags, list, text};
+use super::document::{ServerFlags, list, text};
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::io::Io;
 use crate::cmd::output::{self, OutputFormat};
+use crate::cmd::value;
 use mixer_base::regular_file;
 use mixer_base::secrets::{has_masked, mask_annotations, mask_document};
 
@@ -83,7 +84,7 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
 }
 
 fn dump(args: &DumpArgs, io: &mut Io) -> Outcome {
-    let snapshot = document::get(&args.part.at.server, &args.part.path(args.show_secrets))?;
+    let snapshot = args.part.at.controlz().get(&args.part.path(args.show_secrets))?;
     match args.output {
         Some(OutputFormat::Yaml) => write!(io.out, "{}", output::yaml(&snapshot))?,
         Some(OutputFormat::Table | OutputFormat::Plain) => table(&snapshot, io)?,
@@ -133,8 +134,8 @@ fn resources(snapshot: &Value) -> BTreeMap<String, Value> {
 /// Secrets are compared and not shown.
 fn diff(args: &DiffArgs, io: &mut Io) -> Outcome {
     let path = args.part.path(true);
-    let before = resources(&other(&args.other, &path)?);
-    let after = resources(&document::get(&args.part.at.server, &path)?);
+    let before = resources(&other(&args.other, &path, &args.part.at)?);
+    let after = resources(&args.part.at.controlz().get(&path)?);
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let mut is_equal = true;
     for name in names {
@@ -177,15 +178,19 @@ fn difference(old: &Value, new: &Value) -> Option<String> {
 }
 
 /// A dump of a file, or of another galley.
-fn other(place: &str, path: &str) -> Result<Value, Stop> {
+fn other(place: &str, path: &str, at: &ServerFlags) -> Result<Value, Stop> {
     let file = std::path::Path::new(place);
     if !file.exists() {
-        return document::get(place, path).map_err(|stop| match stop {
+        let name_another =
+            "name a dump of `galley snapshot dump`, or the ControlZ endpoint of a galley, HOST:PORT";
+        let address = value::introspection_address(place).map_err(|why| {
+            let what = format!("there is no file `{place}`, and it is no address");
+            Failure::local(what).cause(why).hint(name_another)
+        })?;
+        return at.other(&address, "ADDRESS").get(path).map_err(|stop| match stop {
             Stop::Failure(failure) if !place.contains(':') => {
                 let what = format!("there is no file `{place}`, and no galley at this address");
-                let hint =
-                    "name a dump of `galley snapshot dump`, or the ControlZ endpoint of a galley, HOST:PORT";
-                Failure { what, ..*failure }.hint(hint).into()
+                Failure { what, ..*failure }.hint(name_another).into()
             }
             stop => stop,
         });

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::Value;
 
-use super::document::{self, ServerFlags, is, list, number, sink, text};
+use super::document::{ServerFlags, is, list, number, sink, text};
+use crate::cmd::controlz::Controlz;
 use crate::cmd::event_loop::block_on;
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::io::Io;
@@ -41,7 +42,7 @@ pub(crate) struct WaitArgs {
 /// Waits and prints the result.
 pub(crate) fn run(args: &WaitArgs, io: &mut Io) -> Outcome {
     let timeout = args.timeout.to_std_or_zero();
-    let (report, exit) = wait(&args.at.server, &args.target, args.sinks, timeout, io)?;
+    let (report, exit) = wait(args.at.controlz(), &args.target, args.sinks, timeout, io)?;
     match args.output {
         Some(OutputFormat::Json) => writeln!(io.out, "{}", output::json(&report))?,
         Some(OutputFormat::Yaml) => write!(io.out, "{}", output::yaml(&report))?,
@@ -51,15 +52,15 @@ pub(crate) fn run(args: &WaitArgs, io: &mut Io) -> Outcome {
 }
 
 /// Waits until everything that is published by now was acknowledged by all sinks, and prints the result.
-pub(crate) fn wait_for_latest(address: &str, timeout: Duration, io: &mut Io) -> Result<Exit, Stop> {
-    let (report, exit) = wait(address, "latest", 0, timeout, io)?;
+pub(crate) fn wait_for_latest(galley: Controlz<'_>, timeout: Duration, io: &mut Io) -> Result<Exit, Stop> {
+    let (report, exit) = wait(galley, "latest", 0, timeout, io)?;
     print(&report, 0, exit, io)?;
     Ok(exit)
 }
 
 /// The last report, and what it means.
 fn wait(
-    address: &str,
+    galley: Controlz<'_>,
     target: &str,
     sinks: u64,
     timeout: Duration,
@@ -74,7 +75,7 @@ fn wait(
     let (started, mut withheld_since) = (Instant::now(), None);
     let bar = bar(io);
     loop {
-        let mut report = document::get(address, &path_of_target)?;
+        let mut report = galley.get(&path_of_target)?;
         // Others of its collection may change meanwhile: a later version of the collection has the resource, too.
         let resolved = text(&report, "resolved").to_owned();
         match resolved.is_empty() {

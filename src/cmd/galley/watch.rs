@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::document::{self, ServerFlags, text};
+use super::document::{ServerFlags, text};
 use crate::cmd::event_loop::block_on;
 use crate::cmd::exit::{Exit, Outcome};
 use crate::cmd::io::Io;
@@ -31,7 +31,7 @@ pub(crate) struct WatchArgs {
 pub(crate) fn run(args: &WatchArgs, io: &mut Io) -> Outcome {
     let mut last: Option<Value> = None;
     loop {
-        let events = document::get(&args.at.server, "/eventj/")?;
+        let events = args.at.controlz().get("/eventj/")?;
         let all = events.as_array().map(Vec::as_slice).unwrap_or_default();
         // Newest first; those after the last one that was printed.
         let new: Vec<&Value> = all.iter().take_while(|event| last.as_ref() != Some(*event)).collect();

@@ -7,6 +7,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::cmd::call::MixerConnection;
+use crate::cmd::endpoint::{self, Endpoint};
 use crate::cmd::source::innermost_cause;
 use mixer_attribute::SignedDuration;
 use mixer_base::probe::{self, Inspection};
@@ -47,12 +48,13 @@ impl ProbeTarget {
         }
     }
 
-    /// Probes the target. Errors: why it is unavailable.
-    pub(super) async fn probe(&self) -> Result<(), String> {
+    /// Probes the target.
+    pub(super) async fn probe(&self) -> Result<(), Unavailable> {
         match self {
             ProbeTarget::File { path, interval } => {
                 let inspection = probe::inspect(path, *interval, SystemTime::now());
-                file_problem(&path.display().to_string(), *interval, &inspection).map_or(Ok(()), Err)
+                let problem = file_problem(&path.display().to_string(), *interval, &inspection);
+                problem.map_or(Ok(()), |cause| Err(Unavailable { cause, hint: None }))
             }
             ProbeTarget::Grpc { service, connection, .. } => {
                 check_health(MixerConnection::clone(connection), service).await
@@ -62,20 +64,37 @@ impl ProbeTarget {
     }
 }
 
-async fn check_health(mut connection: MixerConnection, service: &str) -> Result<(), String> {
+/// Why a target is unavailable.
+#[derive(Debug)]
+pub(super) struct Unavailable {
+    pub(super) cause: String,
+    /// What helps.
+    pub(super) hint: Option<String>,
+}
+
+async fn check_health(mut connection: MixerConnection, service: &str) -> Result<(), Unavailable> {
     let request = HealthCheckRequest { service: service.to_owned() };
     let answer: HealthCheckResponse = connection.unary(request, HEALTH_CHECK).await.map_err(|e| {
-        let message = e.unreachable.map_or(e.message, |(why, _)| why);
-        format!("{}: {message}", tonic::Code::from(e.code).description())
+        let cause = format!("{}: {}", tonic::Code::from(e.code).description(), e.why());
+        // Of what is found at the address: what helps if nobody answers is for calls.
+        Unavailable { cause, hint: e.hint().filter(|_| e.is_garbled).map(str::to_owned) }
     })?;
     match answer.status() {
         ServingStatus::Serving => Ok(()),
-        other => Err(format!("the service returned {}", other.as_str_name())),
+        other => {
+            Err(Unavailable { cause: format!("the service returned {}", other.as_str_name()), hint: None })
+        }
     }
 }
 
-async fn fetch(client: &reqwest::Client, url: &str) -> Result<(), String> {
-    let answer = client.get(url).send().await.map_err(|e| innermost_cause(&e))?;
+async fn fetch(client: &reqwest::Client, url: &str) -> Result<(), Unavailable> {
+    let answer = match client.get(url).send().await {
+        Ok(answer) => answer,
+        Err(error) => {
+            let cause = innermost_cause(&error);
+            return Err(Unavailable { cause, hint: hint(url, endpoint_of(url).await) });
+        }
+    };
     let status = answer.status();
     if status.is_success() {
         return Ok(());
@@ -83,7 +102,30 @@ async fn fetch(client: &reqwest::Client, url: &str) -> Result<(), String> {
     let body = answer.text().await.unwrap_or_default();
     let body: String = body.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown: String = body.chars().take(MAX_BODY_CHARS).collect();
-    Err(format!("the server returned {status}: {shown}"))
+    let found = if status == http::StatusCode::NOT_FOUND { endpoint_of(url).await } else { None };
+    Err(Unavailable { cause: format!("the server returned {status}: {shown}"), hint: hint(url, found) })
+}
+
+/// What answers at the host of a URL.
+async fn endpoint_of(url: &str) -> Option<Endpoint> {
+    let url = reqwest::Url::parse(url).ok()?;
+    endpoint::identify(&format!("{}:{}", url.host_str()?, url.port_or_known_default()?)).await
+}
+
+/// What helps if this is found at the host of a URL.
+fn hint(url: &str, found: Option<Endpoint>) -> Option<String> {
+    let health = "http://HOST:15014/readyz, unless --monitoring-port of the server says otherwise";
+    let is_tls = url.starts_with("https:");
+    match found? {
+        Endpoint::Grpc => {
+            Some(format!("gRPC answers there: probe it with --server HOST:PORT; over HTTP, probe {health}"))
+        }
+        Endpoint::Controlz(_) => Some(format!("ControlZ answers there, which has no health: probe {health}")),
+        Endpoint::Metrics => Some("health is at the paths /readyz and /healthz".to_owned()),
+        Endpoint::Tls if !is_tls => Some("the server speaks TLS there: write https://".to_owned()),
+        Endpoint::Http if is_tls => Some("no TLS is spoken there: write http://".to_owned()),
+        Endpoint::Tls | Endpoint::Http => None,
+    }
 }
 
 /// Why a probe file is unavailable; `None` if it is fresh.

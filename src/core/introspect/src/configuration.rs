@@ -102,20 +102,20 @@ fn store(server: &Server, contents: &StoreContents, published: &Published) -> Ma
     let effect = super::rule_state::Effect::of(published);
     html! {
         @if let Some(why) = &published.withheld {
-            p.notice.bad role="alert" { strong { "No configuration serves: " } (why) ". Calls are answered with UNAVAILABLE." }
+            p.notice.bad role="alert" { strong { "No configuration serves: " } (format::message(why)) ". Calls are answered with UNAVAILABLE." }
         }
         @if !published.kept.is_empty() {
             div.notice.warn role="alert" #kept {
                 strong { (format::counted(published.kept.len() as u64, "resource")) @if published.kept.len() == 1 { " serves in its previous version" } @else { " serve in their previous version" } }
                 ul { @for kept in published.kept.iter().take(SHOWN) {
-                    li { (link(&kept.key.to_string())) " since " (kept.since.rfc3339_micros()) ": " (kept.why) }
+                    li { (link(&kept.key.to_string())) " since " (kept.since.rfc3339_micros()) ": " (format::message(&kept.why)) }
                 } }
             }
         }
         @if let Some(why) = &contents.unavailable {
-            p.notice.bad role="alert" { strong { "The store cannot be read: " } (why) ". The last configuration stays published." }
+            p.notice.bad role="alert" { strong { "The store cannot be read: " } (format::message(why)) ". The last configuration stays published." }
         } @else if let Err(outage) = server.store.availability() {
-            p.notice.warn role="alert" #outage { strong { "The store cannot be followed: " } (mask_text(&outage.why)) ". What it had stays in effect." }
+            p.notice.warn role="alert" #outage { strong { "The store cannot be followed: " } (format::message(&mask_text(&outage.why))) ". What it had stays in effect." }
         }
         dl.figures {
             (format::figure("Store", html! { code { (server.store.url()) } }, ""))
@@ -141,7 +141,7 @@ fn source(status: &SourceStatus) -> Markup {
             (format::figure("Connections", status.connections, "since the start"))
         }
         @if let Some(refusal) = &status.last_refusal {
-            p.notice.warn role="alert" #refusal { strong { "A change was refused: " } (mask_text(refusal)) }
+            p.notice.warn role="alert" #refusal { strong { "A change was refused: " } (format::message(&mask_text(refusal))) }
         }
         div.scroll { table.cards {
             thead { tr { th { "Collection" } th { "Version" } th { "Objects" } th { "Cannot be read" } th { "Last message" } } }
@@ -149,7 +149,7 @@ fn source(status: &SourceStatus) -> Markup {
                 tr {
                     th scope="row" { code { (known.name) } }
                     td data-label="Version" { @if known.is_synced { (known.version) } @else { span.pill.warn { "not received yet" } }
-                        @if let Some(trouble) = &known.trouble { " " span.pill.warn { (mask_text(trouble)) } } }
+                        @if let Some(trouble) = &known.trouble { " " span.pill.warn { (format::message(&mask_text(trouble))) } } }
                     td data-label="Objects" { (known.objects) }
                     td data-label="Cannot be read" { span.bad[known.broken > 0] { (known.broken) } }
                     td data-label="Last message" { (age(known.last_message)) }
@@ -210,9 +210,9 @@ fn problem(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
                     } }
                 }
             }
-            p { (mask_text(&diagnostic.message)) }
+            p { (format::message(&mask_text(&diagnostic.message))) }
             (excerpt::excerpt(diagnostic, contents))
-            @if let Some(hint) = &diagnostic.hint { p.hint { (hint) } }
+            @if let Some(hint) = &diagnostic.hint { p.hint { (format::message(&mask_text(hint))) } }
         }
     }
 }
@@ -358,7 +358,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
             p.dim { (found.origin.place()) }
             @if let Some(counts) = counts { p #counts { (super::rule_state::counted(counts)) } }
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
-                p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (kept.why) }
+                p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (format::message(&kept.why)) }
             }
             @for diagnostic in published.diagnostics.iter().filter(|d| d.resource == full_name) { (problem(diagnostic, &contents)) }
             h2 { "Source" }

@@ -78,7 +78,7 @@ pub(super) fn unlimited_notice(server: &Server) -> Markup {
                 strong { "Envoy asks for rate limits that are not configured" }
                 ul {
                     @for group in groups.iter().take(LISTED) { li {
-                        "domain " code { (group.domain) } ", keys " code { (group.keys) } ": " (group.why) "; "
+                        "domain " code { (group.domain) } ", keys " code { (group.keys) } ": " (format::message(&group.why)) "; "
                         (calls(group.calls)) " since the configuration was published, the last one " (format::ago(group.last))
                     } }
                     @if others > 0 { li.dim { "and " (calls(others)) " with other domains or keys" } }

@@ -95,7 +95,7 @@ pub(super) fn form(text: &str, server: &Server) -> Markup {
 }
 
 fn complaints(problems: &[String]) -> Markup {
-    html! { div.notice.bad role="alert" { ul { @for problem in problems { li { (problem) } } } } }
+    html! { div.notice.bad role="alert" { ul { @for problem in problems { li { (format::message(problem)) } } } } }
 }
 
 /// Parses the form with the declared types. Errors: one per invalid line.
@@ -294,10 +294,10 @@ fn verdict<'e>(
                     article.rule {
                         header { (configuration::link(&rule.rule)) span.dim.place { (rule.place()) }
                             @for handler in &rule.handlers { span.pill { (handler) } } }
-                        @if let Some(kept) = &rule.kept { p.hint { "The previous version serves: " (kept.why) } }
+                        @if let Some(kept) = &rule.kept { p.hint { "The previous version serves: " (format::message(&kept.why)) } }
                         @if rule.match_text.is_empty() { p.dim { "always" } }
                         @if let Some(part) = &rule.condition { ul.parts { (part_markup(part)) } }
-                        @if let Some(miss) = &rule.near_miss { p.hint { (miss) } }
+                        @if let Some(miss) = &rule.near_miss { p.hint { (format::message(miss)) } }
                     }
                 }
                 (format::shown(rules.len().min(SHOWN), rules.len()))

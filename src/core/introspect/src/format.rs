@@ -116,6 +116,21 @@ pub fn figure(name: &str, value: impl maud::Render, note: impl maud::Render) -> 
     html! { div.figure { dt { (name) } dd { (value) small { (note) } } } }
 }
 
+/// A message, in which what stands between backticks is code. A backtick without another is one.
+pub fn message(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    // Code stands between the parts of prose; the last part is never code.
+    let last = parts.len() - 1;
+    html! {
+        @for (at, part) in parts.iter().enumerate() {
+            @if at % 2 == 0 { (part) }
+            @else if at == last { "`" (part) }
+            @else if part.is_empty() { "``" }
+            @else { code { (part) } }
+        }
+    }
+}
+
 /// The text of an empty table.
 pub fn nothing(text: &str) -> Markup {
     html! { p.empty { (text) } }
@@ -166,6 +181,21 @@ mod tests {
         assert_eq!(at_most(f64::NAN, 10.0), "–");
         assert_eq!(long(Duration::from_secs(90_061)), "1 d 1 h");
         assert_eq!(long(Duration::from_secs(61)), "1 min 1 s");
+    }
+
+    #[test]
+    fn backticks_are_code_and_everything_is_escaped() {
+        for (text, markup) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("no `a<b`; use `c`", "no <code>a&lt;b</code>; use <code>c</code>"),
+            ("`a`", "<code>a</code>"),
+            ("one ` alone & <b>", "one ` alone &amp; &lt;b&gt;"),
+            ("`a` and ` alone", "<code>a</code> and ` alone"),
+            ("empty ``", "empty ``"),
+        ] {
+            assert_eq!(message(text).into_string(), markup, "{text}");
+        }
     }
 
     #[test]

@@ -184,7 +184,7 @@ fn row(handler: &HandlerInfo) -> Markup {
     html! {
         tr {
             th scope="row" { (configuration::link(&handler.resource)) br; small.dim { (handler.adapter) @if !handler.instances.is_empty() { ", " (handler.instances.len()) @if handler.instances.len() == 1 { " instance" } @else { " instances" } } } }
-            td data-label="State" { span.pill.(class) { (handler.state) } @if let Some(trouble) = &handler.trouble { " " span.trouble { (trouble) } } }
+            td data-label="State" { span.pill.(class) { (handler.state) } @if let Some(trouble) = &handler.trouble { " " span.trouble { (format::message(trouble)) } } }
             td.number data-label="Calls" { (format::count(handler.calls)) }
             td.number data-label="Errors" { span.bad[handler.errors > 0] { (format::count(handler.errors)) } }
             td.number data-label="Mean" { (format::seconds(handler.mean)) }

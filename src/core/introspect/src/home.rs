@@ -110,7 +110,7 @@ pub(super) fn conditions(server: &Console) -> Markup {
             div.notice.bad role="alert" {
                 strong { "Not ready" }
                 ul { @for (name, status) in (server.conditions)() {
-                    @if let Err(why) = status { li { code { (name) } " " (why) } }
+                    @if let Err(why) = status { li { code { (name) } " " (format::message(&why)) } }
                 } }
             }
         }
@@ -119,7 +119,7 @@ pub(super) fn conditions(server: &Console) -> Markup {
             div.notice.warn role="status" {
                 strong { "Degraded" }
                 ul { @for (name, degradation) in degraded {
-                    li { code { (name) } " " (degradation.why) ", since " (format::instant(degradation.since)) }
+                    li { code { (name) } " " (format::message(&degradation.why)) ", since " (format::instant(degradation.since)) }
                 } }
             }
         }

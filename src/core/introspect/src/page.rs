@@ -167,7 +167,8 @@ fn top_bar(server: &Introspection) -> Markup {
         header.top {
             a.brand href="/" aria-label="mixer" { (logo()) span { "mixer" } }
             div.instance #instance data-live {
-                span.pill.(kind) #state title=(why) { (state) }
+                // A tooltip has no markup.
+                span.pill.(kind) #state title=(why.replace('`', "")) { (state) }
                 b.host title="The pod, or else the host" { (super::host::pod()) }
                 span.dim.wide { (server.instance()) }
                 @if let Some(badge) = (server.program.badge)() {

@@ -291,7 +291,7 @@ fn backend(shared: &SharedQuota) -> Markup {
                 Some(outage) => {
                     span.pill.bad { "does not answer" } " "
                     @if let Some(since) = begin(outage.lasts) { "since " (format::ago(since)) ": " }
-                    span.trouble { (mask_text(&outage.why)) }
+                    span.trouble { (format::message(&mask_text(&outage.why))) }
                 }
             }
             br;

@@ -336,6 +336,8 @@ async fn diagnostics_are_shown_with_their_source() {
     assert!(body.contains("crooked.rule.istio-system"), "{body}");
     assert!(body.contains("attribute-unknown"));
     assert!(body.contains("<mark>"), "the place is marked");
+    assert!(body.contains("did you mean <code>source.user</code>?"), "{body}");
+    assert!(!body.contains('`'), "{body}");
     let source = fixture.get("/configz/resource?name=gate.handler.istio-system").await;
     assert!(source.contains("&lt;b&gt;closed&lt;/b&gt;"), "everything is escaped");
     assert!(source.contains("close.rule.istio-system"), "who uses it");
@@ -356,7 +358,7 @@ async fn a_request_is_explained() {
     let (_, _, body) = fixture.ask(Method::POST, "/explainz/", "attributes=source.user%3Dann").await;
     assert!(body.contains("<strong>Allowed</strong>"), "{body}");
     let (_, _, body) = fixture.ask(Method::POST, "/explainz/", "attributes=sorce.user%3Dann").await;
-    assert!(body.contains("unknown attribute `sorce.user`"), "{body}");
+    assert!(body.contains("unknown attribute <code>sorce.user</code>"), "{body}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@
 mod params;
 pub(super) mod place;
 mod shadow;
+mod spill;
 mod undecoded;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,8 +55,8 @@ fn params_problems(snapshot: &Snapshot) -> Diagnostics {
     out
 }
 
-/// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions,
-/// attributes that no expression can name.
+/// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions, one directory of
+/// several handlers, attributes that no expression can name.
 pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
     SuggestionBudget::default().run(|| undecoded::without_consequences(snapshot, mistakes(snapshot)))
 }
@@ -66,6 +67,7 @@ fn mistakes(snapshot: &Snapshot) -> Diagnostics {
     for handler in &snapshot.handlers {
         params::check(handler, &instances, &positions, &mut out);
     }
+    spill::check(snapshot, &positions, &mut out);
     for (name, _) in snapshot.vocabulary.declared() {
         if let Some(keyword) = name.split('.').find(|segment| mixer_expr::is_keyword(segment)) {
             let message =

@@ -86,7 +86,7 @@ fn group_table(groups: &[status::Group]) -> Markup {
             } } }
         } }
         @for waiting in groups.iter().flat_map(|group| &group.waiting) {
-            p.notice.warn { "Not published: " (waiting.source) ": " @if let Some(changes) = waiting.changes { (changes) " pending: " } (waiting.why) }
+            p.notice.warn { "Not published: " (waiting.source) ": " @if let Some(changes) = waiting.changes { (changes) " pending: " } (format::message(&waiting.why)) }
         }
     }
 }
@@ -266,7 +266,7 @@ fn one_sink(sink: &status::Sink) -> Markup {
                         td data-label="Since" { @if let Some(time) = &collection.sent_at { (at(time)) } }
                         td.lines data-label=[collection.refused.as_ref().map(|_| "Refusal")] {
                             @if let Some(refused) = &collection.refused {
-                                div { (refused.message) " " span.dim { "(code " (refused.code) ", " (at(&refused.at)) ")" } }
+                                div { (format::message(&refused.message)) " " span.dim { "(code " (refused.code) ", " (at(&refused.at)) ")" } }
                             }
                         }
                     } } }
@@ -321,12 +321,12 @@ pub(super) fn sources(pages: &Pages) -> Response {
                         p.notice.warn { "Not complete yet: " (source.missing.join(", ")) }
                     }
                     @if let (Some(error), Some(time)) = (&source.last_error, &source.last_error_at) {
-                        @if source.is_withheld || !source.is_connected { p.notice.bad { (error) " " span.dim { (at(time)) } } }
-                        @else { p.dim { "Last error, " (at(time)) ": " (error) } }
+                        @if source.is_withheld || !source.is_connected { p.notice.bad { (format::message(error)) " " span.dim { (at(time)) } } }
+                        @else { p.dim { "Last error, " (at(time)) ": " (format::message(error)) } }
                     }
                     @if !source.problems.is_empty() {
                         p { "Skipped resources: " (source.skipped) ". The first problems:" }
-                        ul { @for problem in source.problems.iter().take(MAX_ROWS) { li { (problem) } } }
+                        ul { @for problem in source.problems.iter().take(MAX_ROWS) { li { (format::message(problem)) } } }
                         (format::shown(source.problems.len().min(MAX_ROWS), source.problems.len()))
                     }
                 }
