@@ -60,7 +60,8 @@ pub(crate) struct ProxyArgs {
     drain_strategy: DrainStrategy,
     /// Memory for bodies of requests that filters wait for, over all connections.
     ///
-    /// A body takes three eighths of it at most. Requests for which there is no memory are refused. Example: 1GiB
+    /// A body takes three eighths of it at most. Requests for which there is no memory are refused. Bodies that are kept for retries take half
+    /// of it at most; beyond that they are not sent again. Example: 1GiB
     #[arg(long, default_value = "256MiB", value_name = "SIZE", value_parser = value::size)]
     body_memory: u64,
     /// Byte counts in Mixer reports of TCP connections are those since the report before, of whatever kind.

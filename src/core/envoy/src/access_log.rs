@@ -96,10 +96,10 @@ pub fn set_entry<'a>(
             None
         }
     };
-    set_metadata(common.metadata, out)?;
+    let mut unconvertible = set_metadata(common.metadata, out)?;
     check_result::set(common.metadata, common.flags, code, out)?;
     let tags = common.custom_tags.as_deref().unwrap_or_default();
-    let mut unconvertible = set_all_by_key(tags, Known::CustomTags, out);
+    unconvertible += set_all_by_key(tags, Known::CustomTags, out);
     if !config.mappings.is_empty() {
         sources.extensions = out.arena().alloc_slice_copy(tags);
         unconvertible += set_mapped(&config.mappings, &sources, out);

@@ -250,6 +250,12 @@ impl<'a> Attributes<'a> {
         AttributeBag::of_received(&self.values, self.plan.vocabulary, self.arena)
     }
 
+    /// The values, in the order in which their names came first.
+    #[cfg(test)]
+    pub(super) fn values(&self) -> impl Iterator<Item = Value<'a>> {
+        self.values.iter().map(|received| received.value)
+    }
+
     /// A copy of these attributes.
     pub fn to_owned_attributes(&self) -> OwnedAttributes {
         self.values.iter().map(|received| (received.name, received.value)).collect()

@@ -112,7 +112,7 @@ pub fn set_check_request<'a>(
     out.some_text(Known::RequestedServerName, name);
     if let Some(metadata) = request.metadata {
         budget.take_metadata(metadata)?;
-        set_metadata(metadata, out)?;
+        facts.unconvertible += set_metadata(metadata, out)?;
     }
     if let Some(metadata) = request.route_metadata {
         budget.take_metadata(metadata)?;

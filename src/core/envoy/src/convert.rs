@@ -20,6 +20,11 @@ const PREFIXES: [&[u8]; 11] = [
     b"rbac.",
 ];
 
+/// Whether a name is that of an attribute of a request or a response, whatever a manifest declares.
+pub(super) fn is_standard(name: &[u8]) -> bool {
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
 /// The outcome of setting an attribute by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyOutcome {
@@ -45,8 +50,7 @@ pub(super) fn set_by_key<'a>(key: &'a [u8], text: &'a [u8], out: &mut Attributes
             None => KeyOutcome::Unconvertible,
         };
     }
-    let is_attribute = PREFIXES.iter().any(|prefix| key.starts_with(prefix));
-    if !is_attribute {
+    if !is_standard(key) {
         return KeyOutcome::NotAnAttribute;
     }
     out.set_slot(key, slot, Value::String(text));

@@ -4,10 +4,15 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::attributes::{Attributes, Known};
+use super::convert::is_standard;
 use super::identity::{self, namespace_of};
+use super::known::KNOWN;
 use super::wire::{FieldValue, concat, each_bytes, each_field, map_entry};
-use mixer_attribute::DecodeError;
 use mixer_attribute::wire::Reader;
+use mixer_attribute::{DecodeError, ValueType};
+
+/// What the names of attributes of route metadata begin with, which the configuration of Envoy sets.
+const OF_ROUTES: &[u8] = b"envoy.route_metadata.";
 
 /// Maximum nesting of values in JSON.
 const MAX_DEPTH: usize = 32;
@@ -113,20 +118,42 @@ pub(super) fn flat<'a>(body: &'a [u8], arena: &'a Bump) -> ArenaVec<'a, (&'a [u8
     out
 }
 
-/// Sets the attributes of a `Metadata` message, in wire order; unknown namespaces become maps under their own names.
-pub(super) fn set_metadata<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> Result<(), DecodeError> {
+/// Sets the attributes of a `Metadata` message, in wire order; unknown namespaces become maps under their own names. Returns the number of
+/// those that are left out because their names are [reserved](is_reserved).
+pub(super) fn set_metadata<'a>(body: &'a [u8], out: &mut Attributes<'a>) -> Result<u32, DecodeError> {
+    let mut left_out = 0;
     namespaces(body, |namespace, fields| match namespace {
         b"istio_authn" => set_istio_authn(fields, out),
         b"envoy.filters.http.jwt_authn" => set_jwt(fields, out),
         b"envoy.filters.http.rbac" => set_rbac(fields, out),
         b"istio.mixer" => {}
+        _ if is_reserved(namespace, out) => {
+            left_out += 1;
+            mixer_base::warn_limited!(
+                1,
+                namespace = %String::from_utf8_lossy(namespace.get(..128).unwrap_or(namespace)).escape_debug(),
+                "a namespace of dynamic metadata has the name of an attribute that comes from elsewhere: it is left out"
+            );
+        }
         _ => {
             let entries = flat(fields, out.arena());
             if !entries.is_empty() {
                 out.map_named(namespace, entries);
             }
         }
-    })
+    })?;
+    Ok(left_out)
+}
+
+/// Whether the name of a namespace is that of an attribute that has another source: what a filter copies from a request would replace who sent
+/// it, or which namespace it belongs to.
+fn is_reserved(namespace: &[u8], out: &Attributes<'_>) -> bool {
+    let vocabulary = out.vocabulary();
+    let declared = vocabulary.slot(namespace).and_then(|slot| vocabulary.value_type(slot));
+    is_standard(namespace)
+        || namespace.starts_with(OF_ROUTES)
+        || KNOWN.iter().any(|(_, name, _)| name.as_bytes() == namespace)
+        || declared.is_some_and(|declared| !declared.holds(ValueType::StringMap))
 }
 
 /// Sets `envoy.route_metadata.<namespace>` for every namespace of a `Metadata` message.
@@ -134,7 +161,7 @@ pub(super) fn set_route_metadata<'a>(body: &'a [u8], out: &mut Attributes<'a>) -
     namespaces(body, |namespace, fields| {
         let entries = flat(fields, out.arena());
         if !entries.is_empty() {
-            let name = concat(&[b"envoy.route_metadata.", namespace], out.arena());
+            let name = concat(&[OF_ROUTES, namespace], out.arena());
             out.map_named(name, entries);
         }
     })
@@ -293,4 +320,77 @@ fn push_json_text(text: &[u8], out: &mut ArenaVec<'_, u8>) {
     // A string always serializes.
     let quoted = serde_json::to_vec(&String::from_utf8_lossy(text)).unwrap_or_default();
     out.extend_from_slice(&quoted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attributes::AttributePlan;
+    use mixer_attribute::{Value, Vocabulary};
+
+    /// A field of less than 128 bytes.
+    fn encoded(number: u8, content: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, u8::try_from(content.len()).unwrap()], content].concat()
+    }
+
+    /// A `Metadata` message with one namespace, which has one text.
+    fn message(namespace: &str) -> Vec<u8> {
+        let text = encoded(3, b"forged");
+        let fields = encoded(1, &[encoded(1, b"key"), encoded(2, &text)].concat());
+        encoded(1, &[encoded(1, namespace.as_bytes()), encoded(2, &fields)].concat())
+    }
+
+    #[test]
+    fn a_namespace_replaces_no_attribute_of_another_source() {
+        let mut builder = Vocabulary::builder();
+        for (name, declared) in
+            [("tenant", ValueType::String), ("my.filter", ValueType::StringMap), ("limit", ValueType::Int64)]
+        {
+            builder.declare(name, declared);
+        }
+        let (vocabulary, arena) = (builder.build(), Bump::new());
+        let plan = AttributePlan::complete(&vocabulary);
+        for name in [
+            "request.headers",
+            "request.path",
+            "request.auth.claims",
+            "request.unknown",
+            "source.principal",
+            "source.labels",
+            "destination.service",
+            "destination.namespace",
+            "origin.ip",
+            "context.protocol",
+            "context.reporter.kind",
+            "connection.mtls",
+            "check.error_code",
+            "api.service",
+            "quota.name",
+            "response.code",
+            "rbac.permissive.response_code",
+            "envoy.context_extensions",
+            "envoy.node.id",
+            "envoy.route_metadata.tenants",
+            "ratelimit.key",
+            "tenant",
+            "limit",
+        ] {
+            let body: &[u8] = arena.alloc_slice_copy(&message(name));
+            let mut attributes = Attributes::new(&plan, &arena);
+            attributes.set_named(name.as_bytes(), Value::String(b"true"));
+            assert_eq!(set_metadata(body, &mut attributes), Ok(1), "{name}");
+            let values: Vec<Value<'_>> = attributes.values().collect();
+            assert_eq!(values, [Value::String(b"true")], "{name}");
+            let mut attributes = Attributes::new(&plan, &arena);
+            assert_eq!(set_metadata(body, &mut attributes), Ok(1), "{name}");
+            assert!(!attributes.has(name.as_bytes()), "{name}: nor is it said by metadata alone");
+        }
+        for name in ["my.filter", "envoy.lb", "envoy.filters.http.wasm", "request", "sourced", "com.example"]
+        {
+            let body = message(name);
+            let mut attributes = Attributes::new(&plan, &arena);
+            assert_eq!(set_metadata(arena.alloc_slice_copy(&body), &mut attributes), Ok(0), "{name}");
+            assert!(attributes.has(name.as_bytes()), "{name}");
+        }
+    }
 }

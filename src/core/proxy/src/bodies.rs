@@ -1,4 +1,4 @@
-//! The memory of the process for bodies of requests that filters wait for.
+//! The memory of the process for bodies of requests that filters wait for, or that are kept for retries.
 //!
 //! A body holds at most as much as it leaves to others, and a part is for the beginnings of bodies alone: long ones, however slowly they arrive,
 //! do not keep out short ones.
@@ -83,6 +83,17 @@ impl Room {
         Ok(())
     }
 
+    /// Holds more of what a request can do without, if that leaves half of the memory to others. Returns whether it does.
+    pub(crate) fn grow_spare(&mut self, bytes: usize) -> bool {
+        let taken = self.budget.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+            held.checked_add(bytes).filter(|after| *after <= self.budget.max / 2)
+        });
+        if taken.is_ok() {
+            self.held += bytes;
+        }
+        taken.is_ok()
+    }
+
     /// Holds less.
     pub(crate) fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.held);
@@ -124,5 +135,17 @@ mod tests {
         assert_eq!(budget.held(), 0);
         assert_eq!(Room::new(&budget).grow(24 << 20), Ok(()));
         assert_eq!(Room::new(&Budget::new(0)).grow(1), Err(NoRoom::TooLarge));
+    }
+
+    #[test]
+    fn what_is_kept_for_retries_leaves_half_to_others() {
+        let budget = Budget::new(64 << 20);
+        let mut kept: Vec<Room> = (0..40).map(|_| Room::new(&budget)).collect();
+        let count = kept.iter_mut().filter_map(|room| room.grow_spare(1 << 20).then_some(())).count();
+        assert_eq!((count, budget.held()), (32, 32 << 20));
+        assert_eq!(Room::new(&budget).grow(8 << 20), Ok(()));
+        kept.clear();
+        assert_eq!(budget.held(), 0);
+        assert!(!Room::new(&Budget::new(0)).grow_spare(1));
     }
 }

@@ -19,6 +19,8 @@ mod bodies;
 mod cases;
 #[path = "support/http2.rs"]
 mod client;
+#[path = "envoy/domains.rs"]
+mod domains;
 #[path = "envoy/edits.rs"]
 mod edits;
 #[path = "envoy/health.rs"]
@@ -43,6 +45,10 @@ mod normalize;
 mod pair;
 #[path = "support/proxy.rs"]
 mod proxy;
+#[path = "envoy/replies.rs"]
+mod replies;
+#[path = "envoy/retries.rs"]
+mod retries;
 #[path = "envoy/schemes.rs"]
 mod schemes;
 #[path = "envoy/secure.rs"]

@@ -116,18 +116,9 @@ static WEIGHTED: Message = Message {
 };
 static CLUSTER_WEIGHT: Message = Message {
     name: "ClusterWeight",
-    unsupported: &[
-        "cluster_header",
-        "metadata_match",
-        "request_headers_to_add",
-        "request_headers_to_remove",
-        "response_headers_to_add",
-        "response_headers_to_remove",
-        "host_rewrite_literal",
-    ],
+    unsupported: &["cluster_header", "metadata_match", "host_rewrite_literal"],
 };
-static HEADER_OPTION: Message =
-    Message { name: "HeaderValueOption", unsupported: &["append", "keep_empty_value"] };
+static HEADER_OPTION: Message = Message { name: "HeaderValueOption", unsupported: &["append"] };
 static HEADER: Message = Message { name: "HeaderValue", unsupported: &["raw_value"] };
 
 pub(super) fn read(value: &Value<'_>) -> Option<RouteTableConfig> {
@@ -263,8 +254,8 @@ fn read_weighted(value: &Value<'_>) -> Option<Vec<WeightedCluster>> {
         let name = cluster.get("name").and_then(|name| name.nonempty("ClusterWeight", "Name"));
         let weight = cluster.get("weight").and_then(|weight| weight.u32()).unwrap_or(0);
         sum += u64::from(weight);
-        let filters = filter::per_filter(&cluster);
-        clusters.extend(name.map(|name| WeightedCluster { name: name.to_owned(), weight, filters }));
+        let (edits, filters) = (read_edits(&cluster), filter::per_filter(&cluster));
+        clusters.extend(name.map(|name| WeightedCluster { name: name.to_owned(), weight, edits, filters }));
         cluster.finish();
     }
     if sum == 0 {
@@ -481,9 +472,10 @@ fn read_addition(value: &Value<'_>) -> Option<Addition> {
             written.unsupported("a command operator (%…%) in a header value");
         }
     }
+    let keeps_empty = option.boolean("keep_empty_value");
     header.finish();
     option.finish();
-    Some(Addition { name: text?, value: value.replace("%%", "%"), mode })
+    Some(Addition { name: text?, value: value.replace("%%", "%"), mode, keeps_empty })
 }
 
 /// Compiles a pattern that must match a whole text. Reports what is wrong with it.

@@ -77,10 +77,12 @@ pub struct Edits {
 pub struct Addition {
     /// In lower case.
     pub name: String,
-    /// The value.
+    /// The value; an empty one is not added, unless it is [kept](Self::keeps_empty).
     pub value: String,
     /// What happens if there is one.
     pub mode: AdditionMode,
+    /// Whether an empty value is added as well.
+    pub keeps_empty: bool,
 }
 
 /// What happens if a header to add exists.
@@ -146,6 +148,8 @@ pub struct WeightedCluster {
     pub name: String,
     /// How often it is chosen, compared with the others.
     pub weight: u32,
+    /// Edits of its requests and responses.
+    pub edits: Edits,
     /// What filters do with its requests.
     pub filters: PerFilter,
 }

@@ -7,6 +7,7 @@ mod health;
 mod http2;
 mod mirror;
 mod udp;
+mod unsupported;
 
 use super::*;
 

@@ -1,6 +1,7 @@
 //! What a connection manager changes in heads: hop-by-hop headers, headers that Envoy adds, and edits of the configuration.
 
 use super::HttpManager;
+use super::routes::Levels;
 use crate::bootstrap::{Addition, AdditionMode, Edits};
 use crate::connection_info::ConnectionInfo;
 use crate::head::Head;
@@ -174,36 +175,53 @@ pub(super) fn settle_scheme(head: &mut Head, info: &ConnectionInfo) {
     }
 }
 
-/// Applies edits of requests: those of the route first, of the table last.
+/// Applies edits of requests: those of the most specific level first, of the table last.
 pub(crate) fn edit_request<const N: usize>(head: &mut Head, levels: [&Edits; N]) {
     for edits in levels {
-        for name in &edits.remove_request {
-            head.remove(name.as_bytes());
-        }
-        edits.add_request.iter().for_each(|addition| add(head, addition));
+        edit(head, &edits.remove_request, &edits.add_request);
     }
 }
 
 /// Applies edits of responses.
-pub(super) fn edit_response(head: &mut Head, levels: [&Edits; 3]) {
+pub(super) fn edit_response(head: &mut Head, levels: Levels<'_>) {
     for edits in levels {
-        for name in &edits.remove_response {
-            head.remove(name.as_bytes());
-        }
-        edits.add_response.iter().for_each(|addition| add(head, addition));
+        edit(head, &edits.remove_response, &edits.add_response);
     }
 }
 
-fn add(head: &mut Head, addition: &Addition) {
-    let is_there = head.get(&addition.name).is_some();
-    match addition.mode {
-        AdditionMode::AddIfAbsent if is_there => {}
-        AdditionMode::OverwriteIfExists if !is_there => {}
-        AdditionMode::Append | AdditionMode::AddIfAbsent => {
-            inline_headers::add(head, &addition.name, addition.value.as_bytes())
-        }
-        AdditionMode::Overwrite | AdditionMode::OverwriteIfExists => {
-            head.set(&addition.name, addition.value.as_bytes())
-        }
+/// Applies the edits of one level as Envoy does: first what is removed. What is added depends on what is there then, and what is replaced comes
+/// before what is added.
+fn edit(head: &mut Head, removals: &[String], additions: &[Addition]) {
+    for name in removals {
+        head.remove(name.as_bytes());
     }
+    if additions.iter().all(|addition| addition.mode == AdditionMode::Append) {
+        additions.iter().filter(|addition| has_value(addition)).for_each(|addition| add(head, addition));
+        return;
+    }
+    let applies = |addition: &&Addition| {
+        let is_there = || head.get(&addition.name).is_some();
+        has_value(addition)
+            && match addition.mode {
+                AdditionMode::Append | AdditionMode::Overwrite => true,
+                AdditionMode::AddIfAbsent => !is_there(),
+                AdditionMode::OverwriteIfExists => is_there(),
+            }
+    };
+    let (replaced, added): (Vec<&Addition>, Vec<&Addition>) =
+        additions.iter().filter(applies).partition(|addition| {
+            matches!(addition.mode, AdditionMode::Overwrite | AdditionMode::OverwriteIfExists)
+        });
+    for addition in replaced {
+        head.set(&addition.name, addition.value.as_bytes());
+    }
+    added.into_iter().for_each(|addition| add(head, addition));
+}
+
+fn has_value(addition: &Addition) -> bool {
+    addition.keeps_empty || !addition.value.is_empty()
+}
+
+fn add(head: &mut Head, addition: &Addition) {
+    inline_headers::add(head, &addition.name, addition.value.as_bytes());
 }

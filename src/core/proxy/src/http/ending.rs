@@ -7,7 +7,6 @@ use super::exchange::Event;
 use super::failure::Failure;
 use super::forward::Attempt;
 use super::framing::Framing;
-use super::reply;
 use super::transaction::Transaction;
 use crate::cluster::{Host, Outcome};
 use crate::flags::Flag;
@@ -34,14 +33,12 @@ impl Connection<'_> {
                 })
             }
             Event::UpstreamGone => {
-                stats.block.increment(ClusterStat::UpstreamRqRxReset);
                 host.failed.fetch_add(1, Ordering::Relaxed);
                 pool.cluster.record(host, Outcome::Failed);
                 Attempt::Failed(Failure::Gone)
             }
             Event::UpstreamInvalid => {
                 stats.block.increment(ClusterStat::UpstreamCxProtocolError);
-                stats.block.increment(ClusterStat::UpstreamRqRxReset);
                 host.failed.fetch_add(1, Ordering::Relaxed);
                 pool.cluster.record(host, Outcome::Failed);
                 Attempt::Failed(Failure::Invalid)
@@ -91,15 +88,9 @@ impl Connection<'_> {
             }
             _ => return self.client_gone(transaction),
         };
-        reply::local(&mut self.response, status, body);
-        if self.request.method() == b"HEAD" {
-            return self.write_head(transaction, Framing::Empty);
-        }
-        transaction.sent = u64::try_from(body.len()).unwrap_or(0);
-        let framing = Framing::Length(transaction.sent);
-        self.write_head(transaction, framing);
-        self.client.write_data(framing, body.as_bytes());
-        self.client.write_end(framing, None);
+        self.begin_reply(transaction, status);
+        let body = self.settle_reply(transaction, body);
+        self.write_reply(transaction, body);
     }
 
     /// Notes that the client is gone.
@@ -126,12 +117,11 @@ impl Connection<'_> {
         transaction.flags.set(flag);
         transaction.details = details;
         self.count_response(pool, status);
-        let text = failure.text(attempts > 1);
+        self.begin_reply(transaction, status);
         if failure == Failure::Overflow {
-            reply::local(&mut self.response, status, text);
             self.response.add("x-envoy-overloaded", b"true");
-            return self.send_reply(transaction, Framing::Empty, text).await;
         }
-        self.reply(transaction, Framing::Empty, status, text).await;
+        let text = self.settle_reply(transaction, failure.text(attempts > 1));
+        self.send_reply(transaction, Framing::Empty, text).await;
     }
 }

@@ -1,6 +1,7 @@
 //! One attempt: the bytes of a request to a host, and of its response back, both directions at the same time.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use super::client::{Client, ReadEnd};
 use super::framing::{Framing, Remaining};
 use super::shadow::CopyWriter;
 use super::upstream_request::UpstreamRequest;
+use crate::bodies::{Budget, Room};
 use crate::buffer::{self, HIGH_WATERMARK};
 use crate::head::{Head, HeadError, end_of_head};
 use crate::timer::{Timer, earlier};
@@ -79,13 +81,34 @@ pub(super) struct RequestBody {
     /// Bytes of the body, without framing.
     pub(super) received: u64,
     /// What was read of the body, for a retry; `None` if it is not kept.
-    pub(super) replay: Option<BytesMut>,
+    pub(super) replay: Option<Replay>,
     /// What followed it.
     pub(super) trailers: Option<HeaderMap>,
     /// Copies of the request, which get what is read of it.
     pub(super) copies: Vec<CopyWriter>,
     /// When it had arrived as a whole.
     pub(super) complete: Option<Instant>,
+}
+
+/// What was read of the body of a request, for a retry: within the memory of the process for bodies.
+pub(super) struct Replay {
+    data: BytesMut,
+    room: Room,
+}
+
+impl Replay {
+    pub(super) fn new(budget: &Arc<Budget>) -> Self {
+        Self { data: BytesMut::new(), room: Room::new(budget) }
+    }
+
+    /// Keeps more. Returns false if it is too much: nothing of it can be sent again then.
+    fn keep(&mut self, data: &[u8]) -> bool {
+        let fits = self.data.len() + data.len() <= MAX_REPLAY && self.room.grow_spare(data.len());
+        if fits {
+            self.data.put_slice(data);
+        }
+        fits
+    }
 }
 
 impl RequestBody {
@@ -152,7 +175,7 @@ impl<'e> Exchange<'e> {
     ) -> Self {
         let now = Instant::now();
         if let Some(replay) = &body.replay {
-            upstream.write_data(body.framing, replay);
+            upstream.write_data(body.framing, &replay.data);
             if body.remaining.is_done() && !body.has_none() {
                 upstream.write_end(body.framing, body.trailers.clone());
             }
@@ -224,9 +247,8 @@ impl<'e> Exchange<'e> {
             if !is_deaf {
                 upstream.write_data(framing, data);
             }
-            match replay {
-                Some(kept) if kept.len() + data.len() <= MAX_REPLAY => kept.put_slice(data),
-                _ => *replay = None,
+            if !replay.as_mut().is_some_and(|kept| kept.keep(data)) {
+                *replay = None;
             }
             copies.iter().for_each(|copy| copy.write(data));
         });

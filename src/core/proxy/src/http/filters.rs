@@ -140,9 +140,8 @@ impl<'m> Connection<'m> {
         framing: Framing,
         answer: LocalReply,
     ) {
-        let body = self.start_reply(transaction, answer.status, &answer.body);
-        let is_grpc = self.response.get("grpc-status").is_some();
-        if let Some(status) = answer.grpc_status.filter(|_| is_grpc) {
+        self.begin_reply(transaction, answer.status);
+        if let Some(status) = answer.grpc_status.filter(|_| self.is_grpc(transaction)) {
             self.response.set("grpc-status", status.as_bytes());
         }
         if let Some(denial) = &answer.denial {
@@ -151,10 +150,7 @@ impl<'m> Connection<'m> {
         if let Some(additions) = &answer.additions {
             additions.edit_response(&mut self.response);
         }
-        if is_grpc {
-            // Whatever the server says of the text that is not sent.
-            self.response.set("content-type", b"application/grpc");
-        }
+        let body = self.settle_reply(transaction, &answer.body);
         self.send_reply(transaction, framing, body).await;
     }
 

@@ -4,19 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use tokio::time::Instant;
 
 use super::attempt::{Active, Connected};
 use super::connection::Connection;
-use super::exchange::{Deadlines, Downstream, Event, Exchange, RequestBody};
+use super::exchange::{Deadlines, Downstream, Event, Exchange, Replay, RequestBody};
 use super::failure::Failure;
 use super::framing::{self, Framing};
 use super::routes::Forward;
 use super::transaction::Transaction;
 use super::upstream_request::UpstreamRequest;
 use super::{edits, hash, http2, reply};
-use crate::bootstrap::{Edits, MatchConfig, Policy};
+use crate::bootstrap::{MatchConfig, Policy};
 use crate::cluster::{Admitted, Kind, Outcome, Wanted};
 use crate::flags::Flag;
 use crate::inline_headers;
@@ -36,7 +35,6 @@ pub(super) enum Attempt {
 /// What all attempts at a request share.
 pub(super) struct Request<'r> {
     pub(super) forward: &'r Forward,
-    levels: [&'r Edits; 3],
     pub(super) pool: &'r Pool,
     pub(super) body: RequestBody,
     pub(super) attempts: u32,
@@ -61,6 +59,14 @@ impl Request<'_> {
         }
         self.retry.is_some()
     }
+
+    /// Gives up the place among the retries, because what came is not retried: the body of a response is not a matter of them. As with Envoy, a
+    /// retry with such an end was successful, whatever came.
+    pub(super) fn end_retries(&mut self) {
+        if self.retry.take().is_some() {
+            self.pool.cluster.stats.block.increment(ClusterStat::UpstreamRqRetrySuccess);
+        }
+    }
 }
 
 impl Connection<'_> {
@@ -72,7 +78,6 @@ impl Connection<'_> {
         forward: &Forward,
         chosen: Option<usize>,
         matching: &MatchConfig,
-        levels: [&Edits; 3],
     ) {
         let worker = self.worker;
         let Some((cluster, pool)) = chosen.and_then(|cluster| Some((cluster, worker.pool(cluster)?))) else {
@@ -82,8 +87,8 @@ impl Connection<'_> {
             return self.reply(transaction, framing, forward.not_found_status, "").await;
         };
         transaction.cluster = Some(cluster);
+        edits::edit_request(&mut self.request, transaction.levels);
         self.rewrite(forward, matching);
-        edits::edit_request(&mut self.request, levels);
         edits::settle_scheme(&mut self.request, &self.info);
         let is_http2 = pool.cluster.config.http2.is_some();
         if is_http2 && transaction.upgrade.is_some() {
@@ -109,7 +114,7 @@ impl Connection<'_> {
             received: 0,
             trailers: None,
             copies: Vec::new(),
-            replay: forward.retry.as_ref().map(|_| BytesMut::new()),
+            replay: forward.retry.as_ref().map(|_| Replay::new(&self.worker.shared.bodies)),
             // A request to change the protocol is never complete.
             complete: (has_arrived && transaction.upgrade.is_none()).then(Instant::now),
         };
@@ -119,8 +124,7 @@ impl Connection<'_> {
             self.request.set("upgrade", protocol);
             edits::settle_te(&mut self.request);
         }
-        let mut request =
-            Request { forward, levels, pool, body, attempts: 0, is_exhausted: false, retry: None };
+        let mut request = Request { forward, pool, body, attempts: 0, is_exhausted: false, retry: None };
         let failure = self.attempt_all(transaction, &mut request).await;
         transaction.received = request.body.received;
         // What is left of the body is read by nobody: the connection ends.
@@ -298,6 +302,7 @@ impl Connection<'_> {
             idle: self.manager.stream_idle_timeout,
             request: self.manager.request_timeout.map(|limit| transaction.began + limit),
         };
+        let is_kept = request.body.replay.is_some();
         let mut service_time = 0;
         let (event, framing, keeps, bytes) = {
             let mut exchange = Exchange::new(
@@ -323,6 +328,9 @@ impl Connection<'_> {
             (event, framing, keeps, bytes)
         };
         self.count_bytes(pool, bytes);
+        if is_kept && request.body.replay.is_none() {
+            stats.block.increment(ClusterStat::RetryOrShadowAbandoned);
+        }
         if event != Event::Head {
             let host = Arc::clone(upstream.host());
             return self.end_without_response(transaction, pool, &host, event);
@@ -347,6 +355,9 @@ impl Connection<'_> {
                 // The client gets what the host has answered.
                 transaction.flags.set(Flag::UO);
             }
+            request.retry = None;
+        } else {
+            request.end_retries();
         }
         // A response that is retried counts among those of retries only, as with Envoy.
         self.count_response(pool, status);
@@ -355,7 +366,7 @@ impl Connection<'_> {
             && let Some(upstream) = upstream.http1()
         {
             transaction.received = 0;
-            self.change_protocol(transaction, request.levels, pool, upstream).await;
+            self.change_protocol(transaction, pool, upstream).await;
             // As with Envoy, what follows in the other protocol counts as the body.
             request.body.received += transaction.received;
             return Attempt::Done;
@@ -366,7 +377,7 @@ impl Connection<'_> {
         if transaction.upgrade.is_none() {
             self.response.set("x-envoy-upstream-service-time", reply::decimal(service_time, &mut [0; 20]));
         }
-        edits::edit_response(&mut self.response, request.levels);
+        edits::edit_response(&mut self.response, transaction.levels);
         let outgoing = match framing::after_edits(framing, &self.response) {
             // However the host ends it: to a client of HTTP/1.1 anything behind the head is the next response.
             _ if to_head && !self.client.is_http2() => Framing::Empty,
@@ -445,7 +456,6 @@ impl Connection<'_> {
                 let _ = self.flush().await;
             }
             Event::UpstreamGone | Event::UpstreamInvalid => {
-                stats.block.increment(ClusterStat::UpstreamRqRxReset);
                 // A body that ends early is not valid, whoever ended it.
                 transaction.flags.set(Flag::Upe);
                 transaction.details = "upstream_reset_after_response_started{protocol_error}";

@@ -33,8 +33,7 @@ impl Connection<'_> {
         if let Some(flag) = flag {
             transaction.flags.set(flag);
         }
-        reply::local(&mut self.response, status, body);
-        self.send_reply(transaction, Framing::Empty, body).await;
+        self.reply(transaction, Framing::Empty, status, body).await;
     }
 
     /// As [`refuse_request`](Self::refuse_request), of a head that cannot be trusted: none of it is logged.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::connection::Connection;
 use super::framing::{self, Framing, Remaining};
 use super::transaction::Transaction;
-use super::{date, reply};
+use super::{date, edits, reply};
 use crate::head::is_bodiless;
 use crate::stats::ManagerStat;
 
@@ -21,32 +21,32 @@ impl Connection<'_> {
         status: u16,
         body: &str,
     ) {
-        let body = self.start_reply(transaction, status, body);
+        self.begin_reply(transaction, status);
+        let body = self.settle_reply(transaction, body);
         self.send_reply(transaction, framing, body).await;
     }
 
-    /// Makes `response` an answer with a text, in the form that the client understands. Returns its body.
-    pub(super) fn start_reply<'b>(
-        &mut self,
-        transaction: &Transaction<'_>,
-        status: u16,
-        body: &'b str,
-    ) -> &'b str {
-        let is_grpc = self
-            .request
-            .get("content-type")
-            .is_some_and(|kind| kind == b"application/grpc" || kind.starts_with(b"application/grpc+"));
-        if is_grpc && transaction.status == 0 {
-            self.response.start_response(200);
-            self.response.add("content-type", b"application/grpc");
-            self.response.add("grpc-status", reply::grpc_status(status).as_bytes());
-            if !body.is_empty() {
-                self.response.add("grpc-message", reply::grpc_message(body).as_bytes());
-            }
+    /// Makes `response` the beginning of a reply of the proxy itself. As with Envoy it has the header edits of a route that forwards the request;
+    /// what else it says is added to it, and then it is [settled](Self::settle_reply).
+    pub(super) fn begin_reply(&mut self, transaction: &Transaction<'_>, status: u16) {
+        self.response.start_response(status);
+        edits::edit_response(&mut self.response, transaction.levels);
+    }
+
+    /// Adds to the head of a reply what its text and the form that the client understands need. Returns the body.
+    pub(super) fn settle_reply<'b>(&mut self, transaction: &Transaction<'_>, body: &'b str) -> &'b str {
+        if self.is_grpc(transaction) {
+            reply::settle_grpc(&mut self.response, body);
             return "";
         }
-        reply::local(&mut self.response, status, body);
+        reply::settle(&mut self.response, body);
         body
+    }
+
+    /// Whether the request is one of gRPC, to which HTTP statuses mean nothing.
+    pub(super) fn is_grpc(&self, transaction: &Transaction<'_>) -> bool {
+        let kind = self.request.get("content-type").filter(|_| transaction.has_head);
+        kind.is_some_and(|kind| kind == b"application/grpc" || kind.starts_with(b"application/grpc+"))
     }
 
     /// Sends the response in `response` with a body. A request with a body, which nobody reads, ends the connection.
@@ -56,6 +56,16 @@ impl Connection<'_> {
         framing: Framing,
         body: &str,
     ) {
+        // As Envoy: also if the body has arrived as a whole.
+        transaction.closes |= !Remaining::of(framing).is_done();
+        self.write_reply(transaction, body);
+        if self.flush().await.is_err() {
+            transaction.is_aborted = true;
+        }
+    }
+
+    /// Writes the response in `response` with a body.
+    pub(super) fn write_reply(&mut self, transaction: &mut Transaction<'_>, body: &str) {
         let is_bodiless = is_bodiless(self.response.status);
         // Bytes after such a head would be taken for the next response.
         let body = if is_bodiless { "" } else { body };
@@ -70,8 +80,6 @@ impl Connection<'_> {
         {
             self.response.add("content-length", b"0");
         }
-        // As Envoy: also if the body has arrived as a whole.
-        transaction.closes |= !Remaining::of(framing).is_done();
         let has_body = !body.is_empty() && self.request.method() != b"HEAD";
         let length = Framing::Length(u64::try_from(body.len()).unwrap_or(0));
         let framing = if has_body { framing::after_edits(length, &self.response) } else { Framing::Empty };
@@ -80,9 +88,6 @@ impl Connection<'_> {
             self.client.write_data(framing, body.as_bytes());
             self.client.write_end(framing, None);
             transaction.sent = u64::try_from(body.len()).unwrap_or(0);
-        }
-        if self.flush().await.is_err() {
-            transaction.is_aborted = true;
         }
     }
 

@@ -8,6 +8,7 @@ use super::exchange::Event;
 use super::failure::Failure;
 use super::forward::{Attempt, Request};
 use super::transaction::Transaction;
+use crate::flags::Flag;
 use crate::stats::ClusterStat;
 
 impl Connection<'_> {
@@ -21,18 +22,18 @@ impl Connection<'_> {
         let stats = &pool.cluster.stats;
         loop {
             request.attempts += 1;
-            let is_retry = request.retry.is_some();
             let status = match self.attempt(transaction, request).await {
                 Attempt::Done => {
                     request.retry = None;
-                    if is_retry && transaction.status > 0 && transaction.status < 500 {
-                        stats.block.increment(ClusterStat::UpstreamRqRetrySuccess);
-                    }
                     return None;
                 }
                 Attempt::Failed(failure) => {
-                    request.retry = None;
-                    if !self.may_retry(request, failure) || !request.admit_retry() {
+                    if !self.may_retry(request, failure) {
+                        request.retry = None;
+                        return Some(failure);
+                    }
+                    if !request.admit_retry() {
+                        transaction.flags.set(Flag::UO);
                         return Some(failure);
                     }
                     0
@@ -83,7 +84,13 @@ impl Connection<'_> {
             }
         };
         let can_replay = request.body.replay.is_some() || request.body.received == 0;
-        if !wanted || !can_replay {
+        if !can_replay {
+            return false;
+        }
+        if !wanted {
+            if !matches!(failure, Failure::NoHost | Failure::ResponseTimeout) {
+                request.end_retries();
+            }
             return false;
         }
         if request.attempts > retry.retries {

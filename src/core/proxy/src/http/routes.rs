@@ -21,13 +21,13 @@ pub(crate) struct RouteTable {
     prefixes: Vec<(String, usize)>,
     any: Option<usize>,
     hosts: Vec<VirtualHost>,
-    pub(crate) edits: Edits,
+    edits: Edits,
 }
 
 /// A virtual host.
 #[derive(Debug)]
 pub(crate) struct VirtualHost {
-    pub(crate) edits: Edits,
+    edits: Edits,
     /// Its rate limits.
     pub(crate) limits: Vec<LimitConfig>,
     routes: Vec<Route>,
@@ -39,7 +39,7 @@ pub(crate) struct Route {
     pub(crate) name: String,
     pub(crate) matching: MatchConfig,
     pub(crate) target: Target,
-    pub(crate) edits: Edits,
+    edits: Edits,
     /// What filters do with its requests, by their places.
     filters: Box<[Option<RouteFilter>]>,
 }
@@ -58,6 +58,8 @@ pub(crate) struct Forward {
     clusters: Vec<(Choice, u32)>,
     /// What filters do with the requests to each of them, if that is not what they do with others of the route.
     filters: Vec<Option<Box<[Option<RouteFilter>]>>>,
+    /// Edits of the requests to each of them.
+    edits: Vec<Edits>,
     pub(crate) not_found_status: u16,
     pub(crate) prefix_rewrite: Option<String>,
     pub(crate) host_rewrite: Option<String>,
@@ -72,6 +74,19 @@ pub(crate) struct Forward {
     pub(crate) mirrors: Vec<Mirror>,
 }
 
+/// The header edits of a request and its response: those of the cluster of several, of the route, of the virtual host and of the table.
+pub(crate) type Levels<'t> = [&'t Edits; 4];
+
+static NO_EDITS: Edits = Edits {
+    add_request: Vec::new(),
+    remove_request: Vec::new(),
+    add_response: Vec::new(),
+    remove_response: Vec::new(),
+};
+
+/// Nothing is edited.
+pub(crate) const NO_LEVELS: Levels<'static> = [&NO_EDITS; 4];
+
 /// A cluster of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Choice {
@@ -85,6 +100,7 @@ struct Choice {
 pub(crate) struct Found<'t> {
     pub(crate) host: &'t VirtualHost,
     pub(crate) route: &'t Route,
+    table: &'t RouteTable,
     choice: Option<Choice>,
 }
 
@@ -92,6 +108,15 @@ impl<'t> Found<'t> {
     /// The cluster that was chosen; `None` if it does not exist, or the route has none.
     pub(crate) fn cluster(&self) -> Option<usize> {
         self.choice?.cluster
+    }
+
+    /// The header edits of the request and its response.
+    pub(crate) fn levels(&self) -> Levels<'t> {
+        let of_cluster = match (&self.route.target, self.choice) {
+            (Target::Forward(forward), Some(choice)) => forward.edits.get(choice.place),
+            _ => None,
+        };
+        [of_cluster.unwrap_or(&NO_EDITS), &self.route.edits, &self.host.edits, &self.table.edits]
     }
 
     /// What the filter at a place does with the request, if that is not the default.
@@ -120,6 +145,7 @@ impl Forward {
         Self {
             clusters: Vec::new(),
             filters: Vec::new(),
+            edits: Vec::new(),
             not_found_status: 503,
             prefix_rewrite: None,
             host_rewrite: None,
@@ -203,7 +229,7 @@ impl RouteTable {
             Target::Forward(forward) => weighted(&forward.clusters, random),
             Target::Redirect(_) | Target::Direct(..) => None,
         };
-        Some(Found { host, route, choice })
+        Some(Found { host, route, table: self, choice })
     }
 
     fn host(&self, authority: &[u8]) -> Option<usize> {
@@ -252,6 +278,7 @@ fn target(
                 .iter()
                 .map(|own| (!own.filters.is_empty()).then(|| filters(&own.filters)))
                 .collect(),
+            edits: action.clusters.iter().map(|own| own.edits.clone()).collect(),
             not_found_status: action.not_found_status,
             prefix_rewrite: action.prefix_rewrite.clone(),
             host_rewrite: action.host_rewrite.clone(),

@@ -5,7 +5,6 @@ use super::framing::Framing;
 use super::routes::{Found, Target, find_upgrade};
 use super::transaction::Transaction;
 use super::{edits, hash, redirect};
-use crate::bootstrap::Edits;
 use crate::flags::Flag;
 use crate::stats::{Block, ManagerStat};
 
@@ -67,17 +66,6 @@ impl<'m> Connection<'m> {
         self.refuse_request(transaction, 403, "upgrade_failed", "", None).await;
     }
 
-    /// Applies the edits of a route to a reply of the proxy itself. As with Envoy its text has the default type only if they say none.
-    fn edit_reply(&mut self, levels: [&Edits; 3]) {
-        const TEXT: &[u8] = b"text/plain";
-        let is_text =
-            self.response.get("content-type") == Some(TEXT) && self.response.remove(b"content-type");
-        edits::edit_response(&mut self.response, levels);
-        if is_text && self.response.get("content-type").is_none() {
-            self.response.add("content-type", TEXT);
-        }
-    }
-
     /// Chooses a route and does what it says.
     async fn route(&mut self, transaction: &mut Transaction<'m>, framing: Framing) {
         let manager = self.manager;
@@ -96,20 +84,21 @@ impl<'m> Connection<'m> {
         }
         let _changing = transaction.upgrade.is_some().then(|| Changing::new(&manager.stats));
         manager.stats.increment(ManagerStat::RqTotal);
-        let Some(Found { host, route, .. }) = found else {
+        transaction.take(found);
+        let Some(found) = found else {
             manager.stats.increment(ManagerStat::NoRoute);
             transaction.flags.set(Flag::NR);
             transaction.details = "route_not_found";
             return self.reply(transaction, framing, 404, "").await;
         };
-        transaction.route = &route.name;
-        let levels = [&route.edits, &host.edits, &manager.routes.edits];
+        let route = found.route;
         match &route.target {
             Target::Direct(status, body) => {
                 manager.stats.increment(ManagerStat::RqDirectResponse);
                 transaction.details = "direct_response";
-                let body = self.start_reply(transaction, *status, body);
-                self.edit_reply(levels);
+                self.begin_reply(transaction, *status);
+                edits::edit_response(&mut self.response, found.levels());
+                let body = self.settle_reply(transaction, body);
                 self.send_reply(transaction, framing, body).await;
             }
             Target::Redirect(target) => {
@@ -117,15 +106,15 @@ impl<'m> Connection<'m> {
                 manager.stats.increment(ManagerStat::RqDirectResponse);
                 transaction.details = "direct_response";
                 redirect::location(target, &route.matching, &self.request, &mut self.scratch);
-                self.start_reply(transaction, target.status, "");
+                self.begin_reply(transaction, target.status);
                 self.response.add("location", &self.scratch);
-                self.edit_reply(levels);
-                self.send_reply(transaction, framing, "").await;
+                edits::edit_response(&mut self.response, found.levels());
+                let body = self.settle_reply(transaction, "");
+                self.send_reply(transaction, framing, body).await;
             }
             Target::Forward(forward) => {
-                let cluster = found.and_then(|found| found.cluster());
                 // Boxed: connections of clients do not hold what it takes.
-                Box::pin(self.forward(transaction, framing, forward, cluster, &route.matching, levels)).await;
+                Box::pin(self.forward(transaction, framing, forward, found.cluster(), &route.matching)).await;
             }
         }
     }

@@ -20,8 +20,7 @@ use super::framing::{Framing, Remaining};
 use super::pieces::{self, Pieces};
 use super::routes::{Forward, RouteTable};
 use crate::bootstrap::{
-    Codec, Edits, Http2Options, MatchConfig, MirrorCluster, MirrorConfig, Normalization, PathMatch,
-    RouteTableConfig,
+    Codec, Http2Options, MatchConfig, MirrorCluster, MirrorConfig, Normalization, PathMatch, RouteTableConfig,
 };
 use crate::buffer::READ_SIZE;
 use crate::connection_info::ConnectionInfo;
@@ -86,7 +85,6 @@ impl Mirror {
 pub(crate) struct Copier {
     manager: HttpManager,
     matching: MatchConfig,
-    edits: Edits,
 }
 
 impl Copier {
@@ -124,7 +122,7 @@ impl Copier {
         };
         let path = PathMatch::Prefix(String::new());
         let matching = MatchConfig { path, case_sensitive: true, headers: Vec::new() };
-        Self { manager, matching, edits: Edits::default() }
+        Self { manager, matching }
     }
 }
 
@@ -301,10 +299,7 @@ impl CopyTask {
         connection.response.acquire();
         let mut transaction = connection.begin();
         let forward = Forward::of_copy(timeout);
-        let levels = [&copier.edits; 3];
-        connection
-            .forward(&mut transaction, framing, &forward, Some(cluster), &copier.matching, levels)
-            .await;
+        connection.forward(&mut transaction, framing, &forward, Some(cluster), &copier.matching).await;
         if body.is_behind() {
             count_overflow(&worker, cluster);
         }

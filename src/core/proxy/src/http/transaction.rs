@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::connection::Connection;
 use super::filters::Call;
-use super::routes::Found;
+use super::routes::{Found, Levels, NO_LEVELS, Target};
 use crate::access_log::Entry;
 use crate::flags::Flags;
 use crate::stats::{HttpStat, ManagerStat};
@@ -33,6 +33,8 @@ pub(super) struct Transaction<'m> {
     pub(super) has_head: bool,
     /// The name of the route.
     pub(super) route: &'m str,
+    /// The header edits of the route, if it forwards the request: those of all its responses, also of replies of the proxy itself.
+    pub(super) levels: Levels<'m>,
     /// The headers `connection` and `upgrade` of a request to change the protocol, as its host gets them.
     pub(super) upgrade: Option<(Vec<u8>, Vec<u8>)>,
     /// The client, if a proxy before says that it is another one than that of the connection; for access logs.
@@ -58,6 +60,8 @@ impl<'m> Transaction<'m> {
     /// Notes the route that was chosen.
     pub(super) fn take(&mut self, found: Option<Found<'m>>) {
         self.route = found.map_or("", |found| found.route.name.as_str());
+        let forwarding = found.filter(|found| matches!(found.route.target, Target::Forward(_)));
+        self.levels = forwarding.map_or(NO_LEVELS, |found| found.levels());
         self.cluster = found.and_then(|found| found.cluster());
     }
 }
@@ -87,6 +91,7 @@ impl<'m> Connection<'m> {
             is_aborted: false,
             has_head: true,
             route: "",
+            levels: NO_LEVELS,
             upgrade: None,
             client: None,
             calls: Vec::new(),

@@ -6,7 +6,6 @@ use super::connection::Connection;
 use super::edits;
 use super::framing::Framing;
 use super::transaction::Transaction;
-use crate::bootstrap::Edits;
 use crate::flags::Flag;
 use crate::stats::ManagerStat;
 use crate::tcp_proxy::{End, Relay};
@@ -26,14 +25,13 @@ impl Connection<'_> {
     pub(super) async fn change_protocol(
         &mut self,
         transaction: &mut Transaction<'_>,
-        levels: [&Edits; 3],
         pool: &Pool,
         upstream: &mut Upstream,
     ) {
         let kept = ["connection", "upgrade"]
             .map(|name| (name, self.response.get(name).unwrap_or_default().to_vec()));
         edits::remove_hop_by_hop(&mut self.response);
-        edits::edit_response(&mut self.response, levels);
+        edits::edit_response(&mut self.response, transaction.levels);
         for (name, value) in kept {
             self.response.set(name, &value);
         }

@@ -61,6 +61,7 @@ stats! {
         UpstreamRqRetryOverflow = Counter "upstream_rq_retry_overflow",
         UpstreamRqRetryLimitExceeded = Counter "upstream_rq_retry_limit_exceeded",
         UpstreamRqRetryBackoffExponential = Counter "upstream_rq_retry_backoff_exponential",
+        RetryOrShadowAbandoned = Counter "retry_or_shadow_abandoned",
         UpstreamRqRxReset = Counter "upstream_rq_rx_reset",
         UpstreamRqTxReset = Counter "upstream_rq_tx_reset",
         MembershipChange = Counter "membership_change",

@@ -1,6 +1,6 @@
 //! A host that answers with what it received, or badly, as the path says.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -108,6 +108,58 @@ pub(crate) fn upgrading() -> u16 {
             }
         }
         let _ = stream.write_all(&buffer);
+    })
+}
+
+/// Starts a host that answers the requests for a path one after the other as the part before the last one says, with commas between: with a
+/// status; `close` and `garbage`; `slow` for 200 after 0.8 s, `long` for 200 whose body ends after 0.8 s. Returns its port.
+pub(crate) fn sequence() -> u16 {
+    let asked = Arc::<Mutex<HashMap<String, usize>>>::default();
+    serve(move |mut stream| {
+        let mut buffer = Vec::new();
+        // The client ends the connection.
+        while let Ok(head) = read_until(&mut stream, &mut buffer, b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&head).into_owned();
+            let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+            let length =
+                head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+            while buffer.len() < length.unwrap_or(0) {
+                let mut piece = [0; 4096];
+                let Ok(count @ 1..) = stream.read(&mut piece) else { return };
+                buffer.extend_from_slice(&piece[..count]);
+            }
+            buffer.drain(..length.unwrap_or(0));
+            let place = {
+                let mut asked = asked.lock().unwrap();
+                let place = asked.entry(path.clone()).or_default();
+                *place += 1;
+                *place - 1
+            };
+            let answers: Vec<&str> = path.rsplit('/').nth(1).unwrap_or_default().split(',').collect();
+            let pause = Duration::from_millis(800);
+            let (before, status, body, rest) = match answers[place.min(answers.len() - 1)] {
+                "close" => return,
+                "garbage" => {
+                    let _ = stream.write_all(b"garbage\r\n\r\n");
+                    return;
+                }
+                "slow" => (pause, "200", "", ""),
+                "long" => (Duration::ZERO, "200", "a", "b"),
+                status => (Duration::ZERO, status, "", ""),
+            };
+            std::thread::sleep(before);
+            let length = body.len() + rest.len();
+            let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: {length}\r\n\r\n{body}");
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+            if !rest.is_empty() {
+                std::thread::sleep(pause);
+                if stream.write_all(rest.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        }
     })
 }
 

@@ -1,0 +1,174 @@
+//! What a failure beside a decision, or without one, makes of a call.
+
+use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
+use mixer_wire::envoy::service::auth::v3::CheckResponse;
+use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use prost::Message as _;
+
+use super::{AUTHORIZATION, BROKEN, LIMITS, Setting, check, limit, lines_with, with_check, with_quota};
+use crate::support::{DEADLINE, http, wait_for};
+
+/// What a caller makes fail beside a refusal opens nothing, whatever the settings make of failures.
+#[test]
+fn a_denial_stands_whatever_else_fails() {
+    let broken = BROKEN.replace("INSTANCE", "nothing");
+    for (mode, failed) in [("open", 0), ("delegate", 13), ("closed", 13)] {
+        let setting = Setting::on(&(with_check(&format!("{{errorMode: {mode}}}")) + &broken), &[]);
+        let mut client = setting.client();
+        assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7, "{mode}");
+        assert_eq!(check(&mut client, "/", "ann").expect("an answer"), failed, "{mode}: nobody denies it");
+        let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+        assert!(metrics.contains("mixer_check_overruled_failures_total 1\n"), "{metrics}");
+    }
+}
+
+/// A panic is a fault of the server, and a caller may bring it about: it is denied in every mode. Failures that are allowed and denied are
+/// counted apart, and a handler whose calls fail is degraded.
+#[test]
+fn a_handler_that_panics_opens_nothing() {
+    let failing = BROKEN.replace("INSTANCE", "nothing");
+    for (mode, failed, result) in
+        [("open", 0, "error_allowed"), ("delegate", 13, "error"), ("closed", 13, "error_denied")]
+    {
+        let with = |broken: &str| Setting::on(&(with_check(&format!("{{errorMode: {mode}}}")) + broken), &[]);
+        let setting = with(&failing.replace("outcome: ERROR", "outcome: PANIC"));
+        assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), 13, "{mode}");
+        let metrics = |setting: &Setting| {
+            http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body
+        };
+        let denied = r#"bridge_check_total{code="INTERNAL",result="deny"} 1"#;
+        assert!(metrics(&setting).contains(denied), "{mode}: {}", metrics(&setting));
+        let setting = with(&failing);
+        assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), failed, "{mode}");
+        let counted = format!(r#"bridge_check_total{{code="INTERNAL",result="{result}"}} 1"#);
+        assert!(metrics(&setting).contains(&counted), "{mode}: {}", metrics(&setting));
+        let degraded = || metrics(&setting).contains(r#"mixer_component_degraded{component="handlers"} 1"#);
+        assert!(wait_for(DEADLINE, || degraded().then_some(())).is_some(), "{mode}: {}", metrics(&setting));
+    }
+    let ignored = failing.replace(
+        "name: broken, namespace",
+        "name: broken, annotations: {mixer.dev/on-error: allow}, namespace",
+    );
+    let setting = Setting::on(&(with_check("{}") + &ignored), &[]);
+    assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), 0);
+    let body = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    assert!(
+        body.contains(r#"mixer_check_ignored_failures_total{handler="broken.istio-system"} 1"#),
+        "{body}"
+    );
+}
+
+/// A handler that a caller makes fail does not open what no rule allows.
+#[test]
+fn the_refusal_by_a_default_stands_whatever_else_fails() {
+    let closed = "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
+                  metadata: {name: closed, namespace: istio-system, annotations: {mixer.dev/default: deny}}\n";
+    let broken = BROKEN.replace("INSTANCE", "nothing");
+    for mode in ["open", "delegate", "closed"] {
+        let policy = with_check(&format!("{{errorMode: {mode}}}")) + &broken + closed;
+        let setting = Setting::on(&policy, &[]);
+        assert_eq!(check(&mut setting.client(), "/", "ann").expect("an answer"), 7, "{mode}");
+        let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+        assert!(metrics.contains("mixer_check_overruled_failures_total 1\n"), "{metrics}");
+    }
+}
+
+/// The quota of `calls` is taken twice at most, that of `broken` always fails.
+#[test]
+fn an_exhausted_quota_refuses_whatever_else_fails() {
+    let broken = BROKEN.replace("INSTANCE", "broken");
+    for quotas in ["{quota: calls}, {quota: broken}", "{quota: broken}, {quota: calls}"] {
+        let quota_spec = format!("{{quotaSpec: [{{rules: [{{quotas: [{quotas}]}}]}}]}}");
+        let setting = Setting::on(&(with_check(&quota_spec) + &broken), &[]);
+        let mut client = setting.client();
+        let codes: Vec<i32> = (0..4).map(|_| check(&mut client, "/", "ann").expect("an answer")).collect();
+        assert_eq!(codes, [13, 13, 8, 8], "{quotas}");
+    }
+    let policy = with_quota("broken")
+        .replace("check: {quotaSpec: [{rules: [{quotas: [{quota: broken}]}]}]}", "check: {}");
+    let of_tenant = |tenant: &str| {
+        let key = if tenant.is_empty() { "unmatched" } else { "tenant" };
+        let entry = rate_limit_descriptor::Entry { key: key.to_owned(), value: tenant.to_owned() };
+        RateLimitDescriptor { entries: vec![entry], ..Default::default() }
+    };
+    let unmatched = policy.replace("  ratelimit:\n", "  ratelimit:\n    unmatched: error\n");
+    let delegate = policy.replace("  ratelimit:\n", "  ratelimit:\n    errorMode: delegate\n");
+    for (policy, tenants, error) in [
+        (&delegate, ["a", "fails"], tonic::Code::Unavailable),
+        (&delegate, ["fails", "a"], tonic::Code::Unavailable),
+        (&unmatched, ["a", ""], tonic::Code::Unknown),
+    ] {
+        let setting = Setting::on(&(policy.clone() + &broken), &[]);
+        let mut client = setting.client();
+        let mut limit = || {
+            let descriptors = tenants.map(of_tenant).to_vec();
+            let request = RateLimitRequest { domain: "shop".to_owned(), descriptors, hits_addend: 0 };
+            let answer = client.call(LIMITS, request.encode_to_vec(), None)?;
+            Ok::<_, tonic::Status>(RateLimitResponse::decode(answer).expect("a response").overall_code)
+        };
+        for _ in 0..2 {
+            assert_eq!(
+                limit().expect_err("a quota fails and none is exhausted").code(),
+                error,
+                "{tenants:?}"
+            );
+        }
+        assert_eq!(limit().expect("the quota of the other tenant is exhausted"), 2, "{tenants:?}");
+    }
+}
+
+/// With `errorMode: closed` a check that ends without a decision is denied, so that the failure mode of the proxy allows nothing.
+#[test]
+fn closed_settings_deny_whatever_fails() {
+    let closed = |arguments: &[&str]| Setting::on(&with_check("{errorMode: closed}"), arguments);
+    let setting = closed(&["--apiWorkerPoolSize=1", "--api-queue-length=0"]);
+    let mut client = setting.client();
+    let answer = client.call(AUTHORIZATION, vec![0xff], None).expect("an answer to what is no CheckRequest");
+    let response = CheckResponse::decode(answer).expect("a response");
+    assert_eq!(response.status.expect("a status").code, 13);
+    assert!(response.http_response.is_some(), "a denial");
+    // The pool has one place, which a call has that never ends.
+    let mut other = setting.client();
+    let hangs = std::thread::spawn(move || check(&mut other, "/hang", "ann"));
+    let full = wait_for(DEADLINE, || {
+        let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+        metrics.contains("mixer_pool_in_flight{pool=\"api\"} 1\n").then_some(())
+    });
+    assert!(full.is_some(), "the call waits for its handler");
+    assert_eq!(check(&mut client, "/slow/1", "ann").expect("an answer from a full pool"), 8);
+    drop(setting);
+    drop(hangs.join());
+
+    let setting = closed(&["--loadsheddingMode=enforce", "--maxRequestsPerSecond=0.001", "--burstSize=1"]);
+    let mut client = setting.client();
+    let codes: Vec<i32> = (0..3).map(|_| check(&mut client, "/", "ann").expect("an answer")).collect();
+    assert_eq!(codes[1..], [8, 8], "{codes:?}");
+    let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    let line = r#"bridge_check_total{code="RESOURCE_EXHAUSTED",result="error_denied"} 2"#;
+    assert!(metrics.contains(line), "{}", lines_with(&metrics, "bridge_check"));
+
+    // Settings that do not serve close nothing, and neither does a disabled service.
+    let setting = Setting::on(&with_check("{errorMode: closed, enabled: false}"), &[]);
+    let status = check(&mut setting.client(), "/", "ann").expect_err("a disabled service");
+    assert_eq!(status.code(), tonic::Code::Unimplemented, "{status}");
+}
+
+#[test]
+fn calls_that_need_a_quota_without_a_rule_fail() {
+    // An error, which serves only where errors do.
+    let setting = Setting::on(&with_quota("cals"), &["--config-on-error=serve-valid"]);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 13);
+    assert!(!limit(&mut client, "fails").expect("an answer"), "nothing would be charged");
+    assert!(limit(&mut client, "a").expect("an answer"));
+}
+
+/// No mode opens what a rule denies, whether or not its quota can be charged.
+#[test]
+fn a_denial_stands_although_no_rule_configures_the_quota() {
+    let policy = with_quota("cals").replace("check: {", "check: {errorMode: open, ");
+    let setting = Setting::on(&policy, &["--config-on-error=serve-valid"]);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "mallory").expect("an answer"), 7);
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0, "the mode is for this failure");
+}
