@@ -52,6 +52,8 @@ pub struct Screen {
     /// Bytes that pass unseen: of a payload, or of the preface.
     skip: usize,
     max_block: usize,
+    /// What names and values of trailers may have together, with 32 bytes for each.
+    max_trailers: usize,
     /// The last stream that a client has opened.
     last_stream: u32,
     /// Whether header blocks are written without the dynamic table: the other side does not know that of the client.
@@ -99,6 +101,7 @@ impl Screen {
             decoder: Decoder::with_max_text(max_block.saturating_mul(2)),
             skip: PREFACE,
             max_block,
+            max_trailers: usize::MAX,
             last_stream: 0,
             rewrites: false,
             is_off: false,
@@ -108,6 +111,13 @@ impl Screen {
             empty: 0,
             needed: 0,
         }
+    }
+
+    /// With trailers whose names and values have less than so many bytes together, with 32 bytes for each: larger ones are malformed. The other
+    /// side would leave fields out, and take the message for whole.
+    #[must_use]
+    pub fn with_max_trailers(self, max_trailers: usize) -> Self {
+        Self { max_trailers, ..self }
     }
 
     /// How many bytes from the beginning pass as they are. What follows is to be given to [`pass`](Self::pass).
@@ -232,10 +242,12 @@ impl Screen {
         self.frames = self.frames.saturating_add(block.frames);
         let (mut is_odd, mut size, mut fields) = (false, 0_usize, Vec::new());
         let (before, rewrites) = (self.decoder.changes(), self.rewrites);
-        let max_list = self.max_block.max(MAX_LIST);
+        let (max_list, max_trailers) = (self.max_block.max(MAX_LIST), self.max_trailers);
         let decoded = self.decoder.decode(&block.bytes, |field| {
             size = size.saturating_add(field.size);
-            is_odd |= is_malformed(field, are_trailers) || (rewrites && size > max_list);
+            is_odd |= is_malformed(field, are_trailers)
+                || (rewrites && size > max_list)
+                || (are_trailers && size >= max_trailers);
             if rewrites && !is_odd {
                 fields.push((field.name.clone(), field.value.clone()));
             }

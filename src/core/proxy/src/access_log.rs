@@ -205,9 +205,18 @@ fn operator_of(text: &str) -> Result<Part, FormatError> {
 
 impl Header {
     fn write(&self, head: Option<&Head>, out: &mut Vec<u8>) {
-        let value = head.and_then(|head| {
-            head.pseudo_or_field(&self.name).or_else(|| head.pseudo_or_field(self.other.as_deref()?))
-        });
+        let status;
+        let value = match head {
+            Some(head) if self.name == ":status" && (100..1000).contains(&head.status) => {
+                let digits = [head.status / 100, head.status / 10 % 10, head.status % 10];
+                status = digits.map(|digit| b'0' + u8::try_from(digit).unwrap_or(0));
+                Some(&status[..])
+            }
+            Some(head) => {
+                head.pseudo_or_field(&self.name).or_else(|| head.pseudo_or_field(self.other.as_deref()?))
+            }
+            None => None,
+        };
         let value = value.unwrap_or(b"-");
         let value = value.get(..self.max.unwrap_or(usize::MAX)).unwrap_or(value);
         // A value never has CR or LF; a quote could end a quoted part early, and Envoy writes it as it is.

@@ -104,10 +104,11 @@ impl Change {
     /// Applies it to the head of a response. Returns false if it is not valid, and nothing was changed; but a header that was to be replaced by
     /// a value that cannot be sent is removed.
     pub(crate) fn apply(&self, head: &mut Head) -> bool {
-        let (name, value) = (self.name.as_str(), self.value.as_slice());
+        let name = self.name.as_str();
         let is_name = !name.is_empty() && name.bytes().all(is_token_byte) && !is_protected(name);
-        let is_value =
-            self.manner == Manner::Remove || !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
+        let is_value = self.manner == Manner::Remove || self.value.iter().copied().all(is_value_byte);
+        // As who receives it reads it.
+        let value = self.value.trim_ascii();
         if !is_name {
             return false;
         }
@@ -137,6 +138,11 @@ impl Change {
         let name = self.shown_name();
         mixer_base::warn_limited!(1, name, by, "a change of a header is not applied: it is invalid");
     }
+}
+
+/// Whether a value may have this character: of control characters only tabs. Others cannot be written to hosts of HTTP/2.
+pub(crate) fn is_value_byte(byte: u8) -> bool {
+    matches!(byte, b'\t' | b' '..=b'~' | 0x80..)
 }
 
 fn is_path(path: &[u8]) -> bool {
@@ -172,6 +178,9 @@ mod tests {
             ("x-a", "a\nb", Manner::Join, "invalid header value for: x-a"),
             ("x-a", "a\0", Manner::Set, "invalid header value for: x-a"),
             ("x-b", "a\r", Manner::Add, "invalid header value for: x-b"),
+            ("x-a", "a\u{1}b", Manner::Set, "invalid header value for: x-a"),
+            ("x-a", "a\u{1f}", Manner::AddIfAbsent, "invalid header value for: x-a"),
+            ("x-b", "\u{7f}", Manner::Add, "invalid header value for: x-b"),
             ("x b", "a", Manner::Set, "invalid header name: x b"),
             ("", "a", Manner::Set, "invalid header name: "),
         ] {
@@ -184,6 +193,7 @@ mod tests {
             ("x-a", "a\nb", Manner::Remove),
             (":path", "/b", Manner::Set),
             ("x-a", "é", Manner::Join),
+            ("x-a", "a\tb", Manner::Set),
         ] {
             assert_eq!(edited(name, value, manner), Ok(()), "{name}: {value}");
         }
@@ -206,6 +216,8 @@ mod tests {
         assert_eq!(apply("x-b", "2", Manner::AddIfAbsent), is("2"));
         assert_eq!(apply("x-b", "3", Manner::AddIfAbsent), is("2"));
         assert_eq!(apply("x-b", "4", Manner::Set), is("4"));
+        assert_eq!(apply("x-b", "\t 5 6 ", Manner::Set), is("5 6"), "as it is read");
+        assert_eq!(apply("x-b", " 7", Manner::Join), is("5 6,7"));
         assert_eq!(apply("x-b", "", Manner::Remove), is(""));
         assert_eq!(apply(":path", "/b", Manner::Set), is(""));
         for (name, value) in [

@@ -139,13 +139,18 @@ impl TcpProxy {
             drop(pending);
             connected
         });
-        let Ok(mut upstream) = connecting.await else {
-            stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
-            stats.block.increment(ClusterStat::UpstreamCxConnectAttemptsExceeded);
-            pool.cluster.record(&host, cluster::Outcome::Failed);
-            outcome.flags.set(Flag::UF);
-            outcome.flags.set(Flag::Urx);
-            return;
+        let mut upstream = match connecting.await {
+            Ok(upstream) => upstream,
+            Err(error) => {
+                stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
+                stats.block.increment(ClusterStat::UpstreamCxConnectAttemptsExceeded);
+                if error.is_of_host() {
+                    pool.cluster.record(&host, cluster::Outcome::Failed);
+                }
+                outcome.flags.set(Flag::UF);
+                outcome.flags.set(Flag::Urx);
+                return;
+            }
         };
         stats.block.increment(ClusterStat::UpstreamRqActive);
         pool.cluster.record(&host, cluster::Outcome::Served);

@@ -141,10 +141,17 @@ impl Transport {
         (Self { stream, input, frames, taken: 0, traffic: Rc::clone(&traffic), screened: None }, traffic)
     }
 
-    /// The connection of a client, with header blocks of at most so many bytes: malformed heads end their streams alone.
-    pub(crate) fn of_client(stream: Stream, input: BytesMut, max_block: usize) -> (Self, Rc<Traffic>) {
+    /// The connection of a client, with header blocks of at most so many bytes and heads of at most `max_head`: malformed heads, and trailers
+    /// that are too large, end their streams alone.
+    pub(crate) fn of_client(
+        stream: Stream,
+        input: BytesMut,
+        max_block: usize,
+        max_head: usize,
+    ) -> (Self, Rc<Traffic>) {
         let (transport, traffic) = Self::new(stream, input);
-        let (screen, held, ready) = (Screen::new(max_block), BytesMut::new(), BytesMut::new());
+        let screen = Screen::new(max_block).with_max_trailers(max_head);
+        let (held, ready) = (BytesMut::new(), BytesMut::new());
         (Self { screened: Some(Box::new(Screened { screen, held, ready })), ..transport }, traffic)
     }
 

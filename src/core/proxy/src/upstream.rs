@@ -132,6 +132,13 @@ pub(crate) enum ConnectError {
     Exhausted,
 }
 
+impl ConnectError {
+    /// Whether it says anything of the host. What this side lacks is no reason to take the host for failed: clients can use it up.
+    pub(crate) fn is_of_host(self) -> bool {
+        self != ConnectError::Exhausted
+    }
+}
+
 /// All clusters on one worker.
 #[derive(Debug)]
 pub(crate) struct Pools(Vec<Pool>);
@@ -351,7 +358,9 @@ impl Connector {
                 Ok(Upstream { stream, input, output, since: counted.opened, counted })
             }
             Err(error) => {
-                host.connect_failures.fetch_add(1, Ordering::Relaxed);
+                if error.is_of_host() {
+                    host.connect_failures.fetch_add(1, Ordering::Relaxed);
+                }
                 stats.block.increment(ClusterStat::UpstreamCxConnectFail);
                 if error == ConnectError::TimedOut {
                     stats.block.increment(ClusterStat::UpstreamCxConnectTimeout);

@@ -61,6 +61,8 @@ mod shadow;
 mod udp;
 #[path = "envoy/upgrades.rs"]
 mod upgrades;
+#[path = "envoy/uploads.rs"]
+mod uploads;
 
 use cases::{CASES, Case, claimed};
 use pair::{Directory, Pair};

@@ -239,3 +239,27 @@ fn what_is_written_anew_is_bounded() {
     assert_eq!(seen.len(), 2 + HEADS as usize);
     assert!(count > HEADS * 30, "{count}: it costs as much as frames");
 }
+
+#[test]
+fn trailers_that_lose_fields_are_refused() {
+    let trailers = |count: usize| vec![(&b"x-trailer"[..], &b"1"[..]); count];
+    let sent = |stream, count| {
+        let head = frame(1, END_HEADERS, stream, &block(&GOOD));
+        [head, frame(1, END_HEADERS | END_STREAM, stream, &block(&trailers(count)))].concat()
+    };
+    // Each takes 9 + 1 + 32 bytes.
+    let input = [PREFACE_TEXT.to_vec(), sent(1, 9), sent(3, 10), sent(5, 9)].concat();
+    for size in [1, 50, input.len()] {
+        let mut screen = Screen::new(1 << 16).with_max_trailers(420);
+        let out = passed(&mut screen, &input, size).unwrap();
+        let found = frames(&out[PREFACE..]);
+        assert_eq!(found.len(), 6);
+        assert_eq!([&found[1], &found[5]].map(|frame| fields(&frame.3).len()), [9, 9]);
+        let refused: Vec<_> =
+            REFUSED_TRAILERS.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(fields(&found[3].3), refused);
+        // A head may be longer: who reads it says so.
+        let head = frame(1, END_HEADERS, 7, &[block(&GOOD), block(&trailers(20))].concat());
+        assert!(passed(&mut screen, &head, size).unwrap().len() >= head.len());
+    }
+}

@@ -51,12 +51,13 @@ pub struct PeerCertificate {
 }
 
 impl PeerCertificate {
-    /// Reads a certificate. What is not valid in it is left out.
+    /// Reads a certificate. What is not valid in it is left out, as are names with blanks and control characters, which could write lines of their
+    /// own to a log.
     pub fn read(certificate: &[u8]) -> Self {
         let subject = der::names(certificate).map(|names| distinguished(names.subject));
         let mut found = Self { subject: subject.unwrap_or_default(), ..Self::default() };
         for (tag, octets) in der::elements(identity::subject_alt_names(certificate).unwrap_or_default()) {
-            let text = || std::str::from_utf8(octets).ok().filter(|text| text.is_ascii()).map(str::to_owned);
+            let text = || std::str::from_utf8(octets).ok().filter(|text| is_visible(text)).map(str::to_owned);
             match tag {
                 URI => found.uris.extend(text()),
                 DNS => found.dns.extend(text()),
@@ -67,6 +68,10 @@ impl PeerCertificate {
         }
         found
     }
+}
+
+fn is_visible(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// A name in the form of RFC 2253: the last part first.
@@ -173,6 +178,21 @@ mod tests {
         for length in 0..whole.len() {
             assert!(PeerCertificate::read(&whole[..length]).uris.is_empty(), "{length}");
         }
+    }
+
+    #[test]
+    fn names_that_are_none_are_left_out() {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.subject_alt_names = vec![
+            SanType::URI("spiffe://td/x\nGET /admin 200".try_into().unwrap()),
+            SanType::URI("spiffe://td/y".try_into().unwrap()),
+            SanType::DnsName("a.test\x7f".try_into().unwrap()),
+            SanType::DnsName("b c.test".try_into().unwrap()),
+            SanType::Rfc822Name("a@b.test\r".try_into().unwrap()),
+        ];
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let read = PeerCertificate::read(certificate.der());
+        assert_eq!((read.uris, read.dns, read.emails), (vec!["spiffe://td/y".to_owned()], vec![], vec![]));
     }
 
     #[test]

@@ -347,7 +347,8 @@ fn read_original(value: &Value<'_>) -> Option<bool> {
 
 /// The thresholds of the default priority: there is no other.
 fn read_thresholds(breakers: Fields<'_>) -> Thresholds {
-    let mut found = Thresholds::default();
+    // The first counts, as with Envoy.
+    let (mut found, default) = (None, Thresholds::default());
     for item in breakers.items("thresholds") {
         let Some(thresholds) = item.message(&THRESHOLDS) else { continue };
         let priority = thresholds.get("priority");
@@ -359,17 +360,18 @@ fn read_thresholds(breakers: Fields<'_>) -> Thresholds {
         let number = |name: &str, default: u64| {
             thresholds.get(name).and_then(|value| value.u32()).map_or(default, u64::from)
         };
-        found = Thresholds {
-            connections: number("max_connections", found.connections),
-            pending: number("max_pending_requests", found.pending),
-            requests: number("max_requests", found.requests),
-            retries: number("max_retries", found.retries),
+        let read = Thresholds {
+            connections: number("max_connections", default.connections),
+            pending: number("max_pending_requests", default.pending),
+            requests: number("max_requests", default.requests),
+            retries: number("max_retries", default.retries),
             shows_remaining: thresholds.boolean("track_remaining"),
         };
+        found.get_or_insert(read);
         thresholds.finish();
     }
     breakers.finish();
-    found
+    found.unwrap_or(default)
 }
 
 /// Hosts and their weights.

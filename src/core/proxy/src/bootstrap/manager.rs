@@ -246,7 +246,7 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
             number => number.unwrap_or(60),
         },
     };
-    let server_name = manager.text("server_name").filter(|name| !name.is_empty()).unwrap_or("mixer");
+    let server_name = manager.line("server_name").filter(|name| !name.is_empty()).unwrap_or("mixer");
     let config = ManagerConfig {
         stat_prefix: stat_prefix.unwrap_or_default(),
         codec,

@@ -8,6 +8,7 @@ use mixer_base::suggestion::{Case, near};
 use mixer_config::{Diagnostic, FieldPath, Location, Node, NodeKind, Severity, Span};
 
 use super::secrets;
+use crate::header_changes::is_value_byte;
 
 /// A message of Envoy's API: what this version reads is asked for by name, and these are its other fields.
 #[derive(Debug)]
@@ -291,6 +292,16 @@ impl<'d> Value<'d> {
         entries.iter().map(entry).collect()
     }
 
+    /// Text that is written to heads. Reports control characters, with which it could be more than one line.
+    pub(super) fn line(&self) -> Option<&'d str> {
+        let text = self.text()?;
+        if text.bytes().all(is_value_byte) {
+            return Some(text);
+        }
+        self.invalid("must not contain control characters other than tabs");
+        None
+    }
+
     /// The texts of a list.
     pub(super) fn texts(&self) -> Vec<&'d str> {
         self.items().iter().filter_map(Value::text).collect()
@@ -384,6 +395,10 @@ impl<'d> Fields<'d> {
 
     pub(super) fn text(&self, name: &str) -> Option<&'d str> {
         self.get(name)?.text()
+    }
+
+    pub(super) fn line(&self, name: &str) -> Option<&'d str> {
+        self.get(name)?.line()
     }
 
     pub(super) fn boolean(&self, name: &str) -> bool {

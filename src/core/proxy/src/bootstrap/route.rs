@@ -14,7 +14,7 @@ use super::table::{
 };
 use super::{filter, matching, mirror, rate_limit};
 use crate::head::is_bodiless;
-use crate::header_changes::is_protected;
+use crate::header_changes::{is_protected, is_value_byte};
 
 static TABLE: Message = Message {
     name: "RouteConfiguration",
@@ -227,7 +227,7 @@ fn read_action(value: &Value<'_>) -> Option<RouteAction> {
             Some(2) => 500,
             _ => 503,
         };
-    let text = |name: &str| action.text(name).filter(|text| !text.is_empty()).map(str::to_owned);
+    let text = |name: &str| action.line(name).filter(|text| !text.is_empty()).map(str::to_owned);
     let read = RouteAction {
         clusters: clusters.unwrap_or_default(),
         not_found_status,
@@ -348,11 +348,11 @@ fn read_redirect(value: &Value<'_>) -> Option<Redirect> {
     // An empty text is one that is not there, as with Envoy.
     let scheme = match redirect.one_of(&["https_redirect", "scheme_redirect"]) {
         Some(("https_redirect", value)) => value.boolean().filter(|https| *https).map(|_| "https".to_owned()),
-        Some((_, value)) => value.text().filter(|scheme| !scheme.is_empty()).map(str::to_owned),
+        Some((_, value)) => value.line().filter(|scheme| !scheme.is_empty()).map(str::to_owned),
         None => None,
     };
     let path = redirect.one_of(&["path_redirect", "prefix_rewrite"]);
-    let path = path.and_then(|(name, value)| Some((name, value.text()?.to_owned())));
+    let path = path.and_then(|(name, value)| Some((name, value.line()?.to_owned())));
     let path = path.filter(|(_, text)| !text.is_empty());
     let of = |wanted: &str| path.as_ref().filter(|(name, _)| *name == wanted).map(|(_, text)| text.clone());
     let port = redirect
@@ -362,7 +362,7 @@ fn read_redirect(value: &Value<'_>) -> Option<Redirect> {
     let read = Redirect {
         status: [301, 302, 303, 307, 308].get(usize::try_from(code).unwrap_or(0)).copied().unwrap_or(301),
         scheme,
-        host: redirect.text("host_redirect").filter(|host| !host.is_empty()).map(str::to_owned),
+        host: redirect.line("host_redirect").filter(|host| !host.is_empty()).map(str::to_owned),
         port: port.filter(|port| *port > 0),
         path: of("path_redirect"),
         prefix_rewrite: of("prefix_rewrite"),
@@ -405,8 +405,15 @@ fn read_direct(value: &Value<'_>) -> Option<Action> {
 
 fn read_edits(holder: &Fields<'_>) -> Edits {
     let removed = |name: &str| -> Vec<String> {
-        let names = holder.get(name).map(|value| value.texts()).unwrap_or_default();
-        names.into_iter().map(str::to_ascii_lowercase).collect()
+        let mut names = Vec::new();
+        for value in holder.items(name) {
+            let Some(name) = value.text().map(str::to_ascii_lowercase) else { continue };
+            if name.starts_with(':') || name == "host" {
+                value.invalid(":-prefixed or host headers may not be removed");
+            }
+            names.push(name);
+        }
+        names
     };
     Edits {
         add_request: read_additions(holder, "request_headers_to_add"),
@@ -459,8 +466,8 @@ fn read_addition(value: &Value<'_>) -> Option<Addition> {
     let written = header.get("value");
     let value = written.as_ref().and_then(|value| value.text()).unwrap_or_default();
     if let Some(written) = &written {
-        if value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
-            written.invalid("a header value must not contain CR, LF or NUL");
+        if !value.bytes().all(is_value_byte) {
+            written.invalid("a header value must not contain control characters other than tabs");
         } else if value.replace("%%", "").contains('%') {
             written.unsupported("a command operator (%…%) in a header value");
         }

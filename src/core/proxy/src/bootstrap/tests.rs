@@ -145,6 +145,64 @@ fn what_frames_a_message_is_not_added() {
 }
 
 #[test]
+fn values_of_headers_can_be_written() {
+    for (value, is_valid) in [
+        ("a b", true),
+        ("a\\tb", true),
+        ("\u{e9}", true),
+        ("a\\x01b", false),
+        ("a\\x7f", false),
+        ("a\\nb", false),
+    ] {
+        let text = with_routes(&format!(
+            "              - {{match: {{prefix: /}}, direct_response: {{status: 200}}, response_headers_to_add: [{{header: {{key: a, value: \"{value}\"}}}}]}}"
+        ));
+        let problems = read(&text, "b.yaml").err().unwrap_or_default();
+        assert_eq!(problems.is_empty(), is_valid, "{value}: {problems:?}");
+        for problem in problems {
+            assert!(problem.message.contains("control characters"), "{problem:?}");
+        }
+    }
+}
+
+#[test]
+fn texts_of_heads_are_one_line() {
+    let problems = |text: &str| read(text, "b.yaml").err().unwrap_or_default();
+    for (name, fields) in [
+        ("host_rewrite_literal", "route: {cluster: c, host_rewrite_literal: \"$\"}"),
+        ("prefix_rewrite", "route: {cluster: c, prefix_rewrite: \"/$\"}"),
+        ("path_redirect", "redirect: {path_redirect: \"/$\"}"),
+        ("prefix_rewrite", "redirect: {prefix_rewrite: \"/$\"}"),
+        ("host_redirect", "redirect: {host_redirect: \"$\"}"),
+        ("scheme_redirect", "redirect: {scheme_redirect: \"$\"}"),
+    ] {
+        for (value, is_valid) in [("a", true), ("a\\r\\nb", false), ("a\\x01", false), ("\\nb", false)] {
+            let route = format!("              - {{match: {{prefix: /}}, {}}}", fields.replace('$', value));
+            let found = problems(&with_routes(&route));
+            let found = found.iter().filter(|problem| problem.message.contains("control characters"));
+            let named = found.filter(|problem| problem.field.to_string().ends_with(name)).count();
+            assert_eq!(named == 0, is_valid, "{route}");
+        }
+    }
+    let named = with_routes("              []")
+        .replace("http_filters:", "server_name: \"a\\nb\"\n          http_filters:");
+    assert!(
+        problems(&named).iter().any(|problem| problem.field.to_string().ends_with("server_name")),
+        "{named}"
+    );
+    for name in ["host", "Host", ":path"] {
+        let route = format!(
+            "              - {{match: {{prefix: /}}, direct_response: {{status: 200}}, request_headers_to_remove: ['{name}']}}"
+        );
+        let found = problems(&with_routes(&route));
+        assert!(
+            found.iter().any(|problem| problem.message.contains("may not be removed")),
+            "{name}: {found:?}"
+        );
+    }
+}
+
+#[test]
 fn keys_are_what_is_written() {
     let read_keys = |keys: &str| {
         let text = format!("node: {{id: a, metadata: {{a: [{{{keys}}}]}}}}\nstats_config: {{}}\n");

@@ -108,7 +108,7 @@ impl TcpChecker {
             Some(connection) => connection,
             None => match establish(cluster, address, None).await {
                 Ok(connection) => connection,
-                Err(_) => return Outcome::Failed,
+                Err(error) => return error.into(),
             },
         };
         if !self.check.send.is_empty() {

@@ -10,10 +10,12 @@ use mixer_base::task::Group;
 use prost::Message;
 use tokio::task::JoinHandle;
 
+use mixer_net::stream::Stream;
+
 use super::session::Outcome;
 use crate::bootstrap::GrpcCheck;
 use crate::cluster::Cluster;
-use crate::upstream::establish;
+use crate::upstream::{ConnectError, establish};
 
 const PATH: &str = "/grpc.health.v1.Health/Check";
 /// Most bytes of an answer.
@@ -41,8 +43,11 @@ pub(super) struct GrpcChecker {
     /// With the prefix of a message.
     message: Bytes,
     connections: Group,
-    connection: Option<(SendRequest<Bytes>, Ended)>,
+    connection: Option<Open>,
 }
+
+/// A connection, and its task.
+type Open = (SendRequest<Bytes>, Ended);
 
 /// Ends the task of a connection with it.
 struct Ended(JoinHandle<()>);
@@ -78,36 +83,52 @@ impl GrpcChecker {
 
     pub(super) async fn check(&mut self, cluster: &Cluster, address: SocketAddr) -> Outcome {
         match self.call(cluster, address).await {
-            Some(Ok(answer)) => match Answer::decode(answer) {
+            Ok(Some(Ok(answer))) => match Answer::decode(answer) {
                 Ok(Answer { status: SERVING }) => Outcome::Success,
                 Ok(_) | Err(_) => Outcome::Refused,
             },
-            Some(Err(_)) => Outcome::Refused,
-            None => Outcome::Failed,
+            Ok(Some(Err(_))) => Outcome::Refused,
+            Ok(None) => Outcome::Failed,
+            Err(error) => error.into(),
         }
     }
 
     /// The answer, or the status of the server; `None` if there was neither.
-    async fn call(&mut self, cluster: &Cluster, address: SocketAddr) -> Option<Result<Bytes, tonic::Status>> {
+    ///
+    /// Errors: there is no connection.
+    async fn call(
+        &mut self,
+        cluster: &Cluster,
+        address: SocketAddr,
+    ) -> Result<Option<Result<Bytes, tonic::Status>>, ConnectError> {
         let open = match self.connection.take() {
             // One that the server has closed is not ready.
             Some((sender, task)) => sender.ready().await.ok().map(|sender| (sender, task)),
             None => None,
         };
-        let (sender, task) = match open {
-            Some(open) => open,
-            None => {
-                let stream = establish(cluster, address, Some(b"h2")).await.ok()?;
-                let (sender, connection) =
-                    mixer_remote::http2_client().handshake::<_, Bytes>(stream).await.ok()?;
-                let task = self.connections.spawn(async move {
-                    if let Err(error) = connection.await {
-                        tracing::debug!(%error, "a connection of a health check has ended");
-                    }
-                });
-                (sender.ready().await.ok()?, Ended(task))
-            }
+        let open = match open {
+            Some(open) => Some(open),
+            None => self.open(establish(cluster, address, Some(b"h2")).await?).await,
         };
+        Ok(match open {
+            Some(open) => self.ask(open).await,
+            None => None,
+        })
+    }
+
+    /// Begins HTTP/2 on a connection.
+    async fn open(&self, stream: Stream) -> Option<Open> {
+        let (sender, connection) = mixer_remote::http2_client().handshake::<_, Bytes>(stream).await.ok()?;
+        let task = self.connections.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "a connection of a health check has ended");
+            }
+        });
+        Some((sender.ready().await.ok()?, Ended(task)))
+    }
+
+    /// Asks on a connection, which is kept if there is an answer.
+    async fn ask(&mut self, (sender, task): Open) -> Option<Result<Bytes, tonic::Status>> {
         let mut request = Request::new(());
         *request.method_mut() = Method::POST;
         *request.version_mut() = Version::HTTP_2;

@@ -51,7 +51,7 @@ impl HttpChecker {
             Some(connection) => connection,
             None => match establish(cluster, address, Some(b"http/1.1")).await {
                 Ok(connection) => connection,
-                Err(_) => return Outcome::Failed,
+                Err(error) => return error.into(),
             },
         };
         match self.exchange(&mut connection).await {

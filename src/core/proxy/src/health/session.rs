@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::bootstrap::HealthCheckConfig;
 use crate::cluster::{Cluster, Health, Host};
 use crate::stats::HealthStat;
+use crate::upstream::ConnectError;
 
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +19,14 @@ pub(super) enum Outcome {
     Failed,
     /// The time limit has passed.
     TimedOut,
+    /// This side has no descriptor, port or memory for a connection, which says nothing of the host.
+    Unknown,
+}
+
+impl From<ConnectError> for Outcome {
+    fn from(error: ConnectError) -> Self {
+        if error.is_of_host() { Outcome::Failed } else { Outcome::Unknown }
+    }
 }
 
 /// What a check changed.
@@ -47,6 +56,9 @@ impl Session {
     /// Takes the outcome of a check.
     pub(super) fn apply(&mut self, outcome: Outcome, cluster: &Cluster, host: &Host) -> Change {
         let Some(config) = &cluster.config.health_check else { return Change::None };
+        if outcome == Outcome::Unknown {
+            return Change::None;
+        }
         let is_failed = host.has(Health::FailedActive);
         let change = match outcome {
             Outcome::Success => {
@@ -105,7 +117,11 @@ pub(super) fn interval(
     change: Change,
     has_traffic: bool,
 ) -> Duration {
-    let base = match (outcome == Outcome::Success, change == Change::Pending, has_traffic) {
+    let base = match (
+        matches!(outcome, Outcome::Success | Outcome::Unknown),
+        change == Change::Pending,
+        has_traffic,
+    ) {
         (true, _, false) => config.no_traffic_healthy_interval,
         (false, _, false) => config.no_traffic_interval,
         (true, false, true) => config.interval,

@@ -14,6 +14,7 @@ use super::*;
 use crate::bootstrap;
 use crate::cluster::Health;
 use crate::stats::{ClusterStat, Stats};
+use crate::upstream::ConnectError;
 
 /// What checks end with, and when they were made, in seconds.
 pub(super) struct Script {
@@ -87,6 +88,24 @@ async fn the_first_check_decides_alone_and_thresholds_count_afterwards() {
     assert!(stat(HealthStat::Attempt) >= 9);
     assert_eq!(stat(HealthStat::Success), 4);
     assert!(stat(HealthStat::NetworkFailure) == stat(HealthStat::Failure) && stat(HealthStat::Failure) >= 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_this_side_lacks_changes_nothing() {
+    use Outcome::{Failed, Success, Unknown};
+    let cluster = cluster("unhealthy_interval: 5s, tcp_health_check: {}", 1);
+    cluster.stats.block.increment(ClusterStat::UpstreamCxTotal);
+    let before = [Unknown, Success, Unknown, Unknown, Unknown, Unknown];
+    let behind = [Failed, Failed, Unknown, Failed, Unknown, Success, Unknown, Success];
+    let seen = times(&cluster, &[&before[..], &behind].concat()).await;
+    let healthy: Vec<bool> = seen.iter().map(|(_, healthy)| *healthy).collect();
+    // The first that says something decides alone, and thresholds count what does.
+    assert_eq!(healthy[..6], [false, true, true, true, true, true]);
+    assert_eq!(healthy[6..14], [true, true, true, false, false, false, false, true]);
+    let stat = |stat| cluster.stats.health.as_ref().unwrap().get(stat);
+    assert_eq!(stat(HealthStat::Success), 3);
+    assert_eq!(Outcome::from(ConnectError::Exhausted), Unknown);
+    assert_eq!(Outcome::from(ConnectError::Refused), Failed);
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,6 @@ use super::exchange::Event;
 use super::forward::Request;
 use super::http2::ClientStream;
 use super::reply;
-use super::transaction::Transaction;
 use super::upstream_request::UpstreamRequest;
 use crate::bootstrap::RetryConfig;
 use crate::buffer;
@@ -39,13 +38,13 @@ impl Drop for Active<'_> {
 
 impl Connection<'_> {
     /// Tells the host how long the response may take.
-    pub(super) fn set_expected_time(&mut self, transaction: &Transaction<'_>, request: &Request<'_>) {
+    pub(super) fn set_expected_time(&mut self, request: &Request<'_>) {
         let forward = request.forward;
         let per_try = forward.retry.as_ref().and_then(|retry| retry.per_try_timeout);
         let left = forward.timeout.map(|limit| {
             limit.saturating_sub(match request.attempts {
                 1 => Duration::ZERO,
-                _ => transaction.began.elapsed(),
+                _ => request.body.complete.map_or(Duration::ZERO, |complete| complete.elapsed()),
             })
         });
         let expected = match (left, per_try) {

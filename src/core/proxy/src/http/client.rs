@@ -301,6 +301,8 @@ impl Client {
             Client::Http1(http1) if framing == Framing::Chunked => {
                 exchange::encode_chunk(data, &mut http1.output);
             }
+            // There is no body, whatever the host sends.
+            Client::Http1(_) if framing == Framing::Empty => {}
             Client::Http1(http1) => http1.output.put_slice(data),
             Client::Http2(stream) => stream.write_data(data),
             Client::Copy(..) => {}

@@ -79,11 +79,12 @@ impl Connection<'_> {
                 transaction.details = "request_overall_timeout";
                 (408, "request timeout")
             }
-            Event::IdleTimeout => {
+            Event::IdleTimeout | Event::HostIdle => {
                 self.manager.stats.increment(ManagerStat::DownstreamRqIdleTimeout);
                 transaction.flags.set(Flag::SI);
                 transaction.details = "stream_idle_timeout";
-                (408, "stream timeout")
+                // 408 says that the request was not received: its client may send it again.
+                (if event == Event::HostIdle { 504 } else { 408 }, "stream timeout")
             }
             _ => return self.client_gone(transaction),
         };

@@ -39,6 +39,8 @@ pub(super) enum Event {
     TryTimeout,
     /// Nothing happened for too long.
     IdleTimeout,
+    /// Nothing happened for too long, and the request was complete.
+    HostIdle,
     /// The request did not arrive in time.
     RequestTimeout,
     /// The host closed or reset the connection.
@@ -60,6 +62,7 @@ pub(super) enum Event {
 pub(super) struct Deadlines {
     /// Of the response, from when the request was complete.
     pub(super) response: Option<Duration>,
+    /// Of the head of the response to this attempt, from when the request was complete and the attempt had begun.
     pub(super) attempt: Option<Duration>,
     pub(super) idle: Option<Duration>,
     pub(super) request: Option<Instant>,
@@ -83,7 +86,7 @@ pub(super) struct RequestBody {
     pub(super) trailers: Option<HeaderMap>,
     /// Copies of the request, which get what is read of it.
     pub(super) copies: Vec<CopyWriter>,
-    /// When it was complete.
+    /// When it had arrived as a whole.
     pub(super) complete: Option<Instant>,
 }
 
@@ -260,7 +263,7 @@ impl<'e> Exchange<'e> {
             for copy in self.body.copies.drain(..) {
                 copy.complete(self.body.trailers.clone());
             }
-            self.body.complete = Some(Instant::now());
+            self.body.complete.get_or_insert_with(Instant::now);
         }
         match progress.end {
             Some(ReadEnd::Gone) => return Some(Event::DownstreamGone),
@@ -437,9 +440,12 @@ impl<'e> Exchange<'e> {
     /// The deadline that comes first, and what it means.
     fn poll_deadlines(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let limits = self.deadlines;
-        let response = self.body.complete.and_then(|complete| Some(complete + limits.response?));
-        // An attempt ends with the head of its response; the time limit of the response with its end.
-        let attempt = limits.attempt.filter(|_| self.rest.is_none()).map(|limit| self.began + limit);
+        let complete = self.body.complete;
+        let response = complete.and_then(|complete| Some(complete + limits.response?));
+        // An attempt ends with the head of its response; the time limit of the response with its end. A client that sends slowly takes nothing
+        // of either: otherwise it could have hosts ejected.
+        let attempt = limits.attempt.filter(|_| self.rest.is_none());
+        let attempt = complete.and_then(|complete| Some(complete.max(self.began) + attempt?));
         let idle = limits.idle.map(|limit| self.active + limit);
         let request = limits.request.filter(|_| self.body.complete.is_none());
         let first = earlier(earlier(response, attempt), earlier(idle, request));
@@ -467,6 +473,8 @@ impl<'e> Exchange<'e> {
             Event::TryTimeout
         } else if has_passed(request) {
             Event::RequestTimeout
+        } else if complete.is_some() {
+            Event::HostIdle
         } else {
             Event::IdleTimeout
         })

@@ -42,10 +42,14 @@ pub(super) struct Request<'r> {
     pub(super) is_exhausted: bool,
     /// The place of this attempt among the retries of the cluster, and then that of the next one.
     pub(super) retry: Option<Admitted>,
-    pub(super) deadline: Option<Instant>,
 }
 
 impl Request<'_> {
+    /// When the response is too late. The time limit begins when the request is complete: none of it is that of a client which sends slowly.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        Some(self.body.complete? + self.forward.timeout?)
+    }
+
     /// Takes a place among the retries of the cluster, for that of this attempt. Returns whether one is free, and counts if not.
     pub(super) fn admit_retry(&mut self) -> bool {
         self.retry = None;
@@ -95,6 +99,8 @@ impl Connection<'_> {
             return self.refuse_request(transaction, 400, "no_target_of_http2", "", None).await;
         }
         let remaining = self.client.body(framing);
+        // Also if filters have read it all, and the host is yet to get it.
+        let has_arrived = remaining.is_done() || (!self.client.is_copy() && self.client.ahead(framing).1);
         let framing = framing::after_edits(framing, &self.request);
         match framing {
             _ if is_http2 => {}
@@ -110,7 +116,7 @@ impl Connection<'_> {
             copies: Vec::new(),
             replay: forward.retry.as_ref().map(|_| Replay::new(&self.worker.shared.bodies)),
             // A request to change the protocol is never complete.
-            complete: (remaining.is_done() && transaction.upgrade.is_none()).then(Instant::now),
+            complete: (has_arrived && transaction.upgrade.is_none()).then(Instant::now),
         };
         if let Some((connection, protocol)) = &transaction.upgrade {
             // The next proxy is to do nothing else because this client says so.
@@ -118,9 +124,7 @@ impl Connection<'_> {
             self.request.set("upgrade", protocol);
             edits::settle_te(&mut self.request);
         }
-        let deadline = forward.timeout.map(|limit| transaction.began + limit);
-        let mut request =
-            Request { forward, pool, body, attempts: 0, is_exhausted: false, retry: None, deadline };
+        let mut request = Request { forward, pool, body, attempts: 0, is_exhausted: false, retry: None };
         let failure = self.attempt_all(transaction, &mut request).await;
         transaction.received = request.body.received;
         // What is left of the body is read by nobody: the connection ends.
@@ -188,7 +192,7 @@ impl Connection<'_> {
             return Attempt::Failed(Failure::NoHost);
         };
         transaction.upstream = Some(host.address);
-        self.set_expected_time(transaction, request);
+        self.set_expected_time(request);
         let mirrored = request.forward;
         if !mirrored.mirrors.is_empty() && request.attempts == 1 && transaction.upgrade.is_none() {
             self.start_copies(mirrored, &mut request.body);
@@ -208,8 +212,12 @@ impl Connection<'_> {
                 };
                 stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
                 let waiting = pool.begin_waiting(&host);
-                let left =
-                    request.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+                let deadline = request.deadline();
+                let left = match deadline {
+                    Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
+                    // The request is not complete, or has no time limit: as long as a stream on which nothing happens.
+                    None => self.manager.stream_idle_timeout,
+                };
                 // Boxed: connections of clients do not hold what it takes.
                 let connecting = Box::pin(async {
                     match is_http2 {
@@ -228,14 +236,25 @@ impl Connection<'_> {
                     Ok(Ok(connected)) => connected,
                     Ok(Err(error)) => {
                         stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
-                        host.failed.fetch_add(1, Ordering::Relaxed);
-                        pool.cluster.record(&host, Outcome::Failed);
+                        if error.is_of_host() {
+                            host.failed.fetch_add(1, Ordering::Relaxed);
+                            pool.cluster.record(&host, Outcome::Failed);
+                        }
                         return Attempt::Failed(match error {
                             crate::upstream::ConnectError::Refused => Failure::ConnectRefused,
                             crate::upstream::ConnectError::Failed
                             | crate::upstream::ConnectError::Exhausted => Failure::ConnectFailed,
                             crate::upstream::ConnectError::TimedOut => Failure::ConnectTimeout,
                         });
+                    }
+                    Err(_) if deadline.is_none() => {
+                        stats.block.increment(ClusterStat::UpstreamRqCancelled);
+                        let event = match request.body.complete {
+                            Some(_) => Event::HostIdle,
+                            None => Event::IdleTimeout,
+                        };
+                        self.end_of_request(transaction, event);
+                        return Attempt::Done;
                     }
                     Err(_) => return Attempt::Failed(Failure::ResponseTimeout),
                 }
@@ -277,20 +296,12 @@ impl Connection<'_> {
         let (pool, forward) = (request.pool, request.forward);
         let stats = &pool.cluster.stats;
         let to_head = self.request.method() == b"HEAD";
-        // The deadline of the response counts from the first attempt on.
-        let spent = transaction.began.elapsed();
         let deadlines = Deadlines {
-            response: forward.timeout.map(|limit| match request.attempts {
-                1 => limit,
-                _ => limit.saturating_sub(spent),
-            }),
+            response: forward.timeout,
             attempt: forward.retry.as_ref().and_then(|retry| retry.per_try_timeout),
             idle: self.manager.stream_idle_timeout,
             request: self.manager.request_timeout.map(|limit| transaction.began + limit),
         };
-        if request.attempts > 1 && request.body.remaining.is_done() && transaction.upgrade.is_none() {
-            request.body.complete = Some(Instant::now());
-        }
         let is_kept = request.body.replay.is_some();
         let mut service_time = 0;
         let (event, framing, keeps, bytes) = {
@@ -354,7 +365,10 @@ impl Connection<'_> {
         if status == 101
             && let Some(upstream) = upstream.http1()
         {
+            transaction.received = 0;
             self.change_protocol(transaction, pool, upstream).await;
+            // As with Envoy, what follows in the other protocol counts as the body.
+            request.body.received += transaction.received;
             return Attempt::Done;
         }
         edits::remove_hop_by_hop(&mut self.response);
@@ -365,6 +379,8 @@ impl Connection<'_> {
         }
         edits::edit_response(&mut self.response, transaction.levels);
         let outgoing = match framing::after_edits(framing, &self.response) {
+            // However the host ends it: to a client of HTTP/1.1 anything behind the head is the next response.
+            _ if to_head && !self.client.is_http2() => Framing::Empty,
             Framing::UntilClose => Framing::Chunked,
             other => other,
         };

@@ -33,12 +33,22 @@ impl<'m> Connection<'m> {
             Normalized::Redirect => {
                 transaction.details = details;
                 reply::local(&mut self.response, 307, "");
-                self.response.add("location", self.request.path());
+                location(self.request.path(), &mut self.scratch);
+                self.response.add("location", &self.scratch);
                 self.send_reply(transaction, framing, "").await;
             }
         }
         false
     }
+}
+
+/// The header `location` for a path: one slash at the beginning, however many the path has. `//host` and `/\host` are other hosts to clients,
+/// and which one would be the choice of whoever made the link. Envoy sends them there.
+fn location(path: &[u8], out: &mut Vec<u8>) {
+    let slashes = path.iter().take_while(|byte| is_slash(Some(*byte))).count();
+    out.clear();
+    out.push(b'/');
+    out.extend_from_slice(path.get(slashes..).unwrap_or_default());
 }
 
 /// Brings the path of a request into the form that is configured; the query stays.
@@ -311,6 +321,24 @@ mod tests {
         ] {
             let found = String::from_utf8(without_parameters(path.as_bytes().to_vec())).unwrap();
             assert_eq!(found, expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_location_is_on_the_same_host() {
+        for (path, expected) in [
+            ("/a//b?c=//d", "/a//b?c=//d"),
+            ("/", "/"),
+            ("//evil.test/a", "/evil.test/a"),
+            ("/\\evil.test", "/evil.test"),
+            ("/\\/\\//evil.test", "/evil.test"),
+            ("///", "/"),
+            ("//?x", "/?x"),
+            ("/.//evil.test", "/.//evil.test"),
+        ] {
+            let mut out = b"what was there".to_vec();
+            location(path.as_bytes(), &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{path}");
         }
     }
 

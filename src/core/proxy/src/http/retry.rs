@@ -48,13 +48,13 @@ impl Connection<'_> {
             stats.block.increment(ClusterStat::UpstreamRqRetryBackoffExponential);
             let pause = back_off(request.forward.retry.as_ref(), request.attempts);
             let latest = request
-                .deadline
+                .deadline()
                 .map_or(pause, |deadline| pause.min(deadline.saturating_duration_since(Instant::now())));
             if self.while_there(tokio::time::sleep(latest)).await.is_none() {
                 self.end_of_request(transaction, Event::DownstreamGone);
                 return None;
             }
-            if request.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            if request.deadline().is_some_and(|deadline| Instant::now() >= deadline) {
                 return Some(Failure::ResponseTimeout);
             }
         }

@@ -1,6 +1,6 @@
 //! A host that answers with what it received, or badly, as the path says.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -44,6 +44,36 @@ pub(crate) fn named(name: &'static str) -> u16 {
             }
             let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{name}", name.len());
             if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// Starts a host that reads requests with a length, and answers them: `/again/…` when it comes for the second time, and then the connection
+/// ends; `/…/hold` after five seconds. Returns its port.
+pub(crate) fn once() -> u16 {
+    let seen = Arc::<Mutex<HashSet<Vec<u8>>>>::default();
+    serve(move |mut stream| {
+        let mut buffer = Vec::new();
+        while let Ok(head) = read_until(&mut stream, &mut buffer, b"\r\n\r\n") {
+            // Ten bytes.
+            while buffer.len() < 10 {
+                let mut piece = [0; 64];
+                match stream.read(&mut piece) {
+                    Ok(count @ 1..) => buffer.extend_from_slice(&piece[..count]),
+                    _ => return,
+                }
+            }
+            buffer.drain(..10);
+            let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default().to_vec();
+            if find(&line, b"/hold").is_some() {
+                std::thread::sleep(Duration::from_secs(5));
+            }
+            if find(&line, b"/again").is_some() && seen.lock().unwrap().insert(line) {
+                return;
+            }
+            if stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err() {
                 return;
             }
         }

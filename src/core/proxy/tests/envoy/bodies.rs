@@ -266,7 +266,16 @@ fn what_cannot_be_written_does_not_pass_as_with_envoy() {
     let services = Services::start();
     let text = bootstrap_of(&listener("stat_prefix: own"), &[("authz", services.port.to_string())]);
     let pair = Pair::start_with(Directory::new(), &text, &[]);
-    for name in ["break-path", "break-host", "break-value", "break-append", "break-name"] {
+    let names = [
+        "break-path",
+        "break-host",
+        "break-value",
+        "break-append",
+        "break-control",
+        "break-delete",
+        "break-name",
+    ];
+    for name in names {
         let request = format!(
             "GET /up/{name}?user=admin HTTP/1.1\r\nHost: x\r\nX-User: admin\r\nConnection: close\r\n\r\n"
         );

@@ -187,6 +187,19 @@ fn http2_of_clients_and_hosts_is_that_of_envoy() {
             }
         }
     }
+    // Nothing follows the head of a response to HEAD but the next response.
+    for path in ["late", "late-length", "late-trailers", "empty", "204"] {
+        let text = format!(
+            "HEAD /peer/{path} HTTP/1.1\r\nHost: x\r\n\r\nGET /peer/empty HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        );
+        let [ours, envoys] = pair.ask(&[text.as_str()]);
+        // Envoy says how a body would be sent.
+        let envoys = envoys.replacen("transfer-encoding: chunked\n", "", 1);
+        if ours != envoys {
+            differences.push(format!("{text}\n--- proxy\n{ours}\n--- envoy\n{envoys}\n"));
+        }
+        assert!(ours.matches("HTTP/1.1 ").count() == 2 && ours.ends_with("end"), "{path}: {ours}");
+    }
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
     pair.ask(&["GET /ok/end HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"]);
     let [ours, envoys] = pair.logs("/ok/end");

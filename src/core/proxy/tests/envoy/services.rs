@@ -276,6 +276,8 @@ fn decision(name: &str) -> Result<auth::CheckResponse, Status> {
             headers: vec![option("x-user", "a\nb", Some(true), 0)],
             ..auth::OkHttpResponse::default()
         }),
+        "break-control" => set("x-user", "a\u{1}b"),
+        "break-delete" => set("x-user", "a\u{7f}"),
         "break-name" => set("x user", "a"),
         "blank-path" => set(":path", "/public page"),
         "blank-host" => set(":authority", "a b"),

@@ -20,7 +20,7 @@ const FILE: &str = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.
 fn bootstrap(services: u16, host: u16) -> String {
     let service = "grpc_service: {envoy_grpc: {cluster_name: services}}";
     let refused = "direct_response: {status: 403, body: {inline_string: refused}}";
-    let log = "%REQ(:PATH)% %REQ(UPGRADE)% %RESPONSE_CODE% %ROUTE_NAME%\\n";
+    let log = "%REQ(:PATH)% %REQ(UPGRADE)% %RESPONSE_CODE% %RESP(:STATUS)% %BYTES_RECEIVED% %BYTES_SENT% %ROUTE_NAME%\\n";
     let limit = |header: &str| {
         format!("{{actions: [{{request_headers: {{header_name: {header}, descriptor_key: {header}}}}}]}}")
     };
@@ -157,4 +157,5 @@ fn routes_and_filters_see_that_the_protocol_is_to_change_as_with_envoy() {
     assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
     let [ours, envoys] = pair.logs("/last");
     assert_eq!(ours, envoys, "access logs");
+    assert!(ours.contains("/last websocket 101 101 5 5 up\n"), "{ours}");
 }

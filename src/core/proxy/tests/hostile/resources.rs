@@ -283,6 +283,53 @@ fn a_worker_that_panics_serves_again() {
     }
 }
 
+/// What this side lacks says nothing of hosts.
+#[test]
+fn clients_that_use_up_descriptors_fail_no_host() {
+    let host = serve(|mut stream, _| {
+        while read_head(&mut stream).is_some() {
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine").is_err() {
+                return;
+            }
+        }
+    });
+    let (mut text, [http, tcp, admin]) = bootstrap(host, echo());
+    let watched = "common_lb_config: {healthy_panic_threshold: {value: 0}}\n    outlier_detection: {consecutive_5xx: 1, base_ejection_time: 600s, max_ejection_percent: 100}\n";
+    let checked = "health_checks: [{timeout: 60s, interval: 0.02s, no_traffic_interval: 0.02s, no_traffic_healthy_interval: 0.02s, unhealthy_threshold: 1, healthy_threshold: 1, reuse_connection: false, tcp_health_check: {}}]\n";
+    for (name, fields) in [("host", [watched, "    ", checked].concat()), ("echo", watched.to_owned())] {
+        let begin = format!("  - name: {name}\n    connect_timeout: 60s\n");
+        assert!(text.contains(&begin));
+        text = text.replacen(&begin, &format!("{begin}    {fields}"), 1);
+    }
+    let proxy = Apart::start_as(text, http, admin, 64);
+    // Each takes one for its host as well, until there is none.
+    let clients: Vec<TcpStream> = (0..100).map(|_| connect(tcp)).collect();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    drop(clients);
+    proxy.wait_for_connections(0);
+    let mut clients: Vec<TcpStream> = (0..200).map(|_| connect(http)).collect();
+    let mut refused = 0;
+    for client in &mut clients {
+        client.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+        let _ = client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+        refused += u32::from(read_head(client).is_some_and(|head| status(&head) == 503));
+    }
+    assert!(refused > 3, "{refused}");
+    drop(clients);
+    wait_for("it serves again", || ask(proxy.http, "/a").ends_with("fine").then_some(()));
+    let stat = |name: &str| stat(admin, name);
+    for cluster in ["host", "echo"] {
+        assert!(stat(&format!("cluster.{cluster}.upstream_cx_connect_fail")) > 0, "{cluster}");
+        let ejected = stat(&format!("cluster.{cluster}.outlier_detection.ejections_enforced_total"));
+        assert_eq!(ejected, 0, "{cluster}");
+    }
+    let [attempts, successes, failures] =
+        ["attempt", "success", "failure"].map(|name| stat(&format!("cluster.host.health_check.{name}")));
+    assert_eq!(failures, 0);
+    // Others than the one that is in progress.
+    assert!(attempts > successes + 1, "{attempts} {successes}: no descriptors for some");
+}
+
 #[test]
 fn descriptors_that_run_out_are_waited_for() {
     let host = serve(|mut stream, _| {

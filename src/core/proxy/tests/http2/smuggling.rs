@@ -22,11 +22,16 @@ fn what_would_be_another_request_is_refused() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
         }
     }));
-    let after: [(&str, Fields); 24] = [
+    let after: [(&str, Fields); 29] = [
         ("LF in a value", &[(b"x", b"a\nhost: evil")]),
         ("CR in a value", &[(b"x", b"a\rb")]),
         ("CR LF in a value", &[(b"x", b"a\r\n\r\nGET /evil HTTP/1.1\r\nhost: evil\r\n\r\n")]),
         ("NUL in a value", &[(b"x", b"a\0b")]),
+        ("a blank before a value", &[(b"x", b" a")]),
+        ("a blank behind a value", &[(b"x", b"a ")]),
+        ("a tab behind a value", &[(b"x", b"a\t")]),
+        ("nothing but a blank", &[(b"x", b" ")]),
+        ("a blank behind a cookie", &[(b"cookie", b"a=1"), (b"cookie", b"b=2 ")]),
         ("CR LF in a name", &[(b"x: y\r\nz", b"a")]),
         ("a colon in a name", &[(b"x:", b"a")]),
         ("a blank in a name", &[(b"transfer-encoding ", b"chunked")]),
@@ -152,8 +157,8 @@ fn a_malformed_head_ends_its_stream_alone() {
         }
         stream += 6;
     }
-    // Trailers with a path, which `h2` would drop, and with the length of another body.
-    for field in [(&b":path"[..], &b"/b"[..]), (b"content-length", b"5")] {
+    // Trailers with a path, which `h2` would drop, with the length of another body, and with a value that others read without its blank.
+    for field in [(&b":path"[..], &b"/b"[..]), (b"content-length", b"5"), (b"x", b"admin ")] {
         raw.request(stream, 0, &POST);
         raw.send(DATA, 0, stream, b"abc");
         raw.request(stream, END_STREAM, &[field]);

@@ -31,6 +31,12 @@ fn calls_of_grpc_keep_their_trailers() {
     assert_eq!(trailers["grpc-message"], "fine");
     let only = client.get("/peer/trailers-only");
     assert_eq!((&only.headers["grpc-status"], only.body.len()), (&HeaderValue::from_static("5"), 0));
+    // As clients of HTTP/1.1 read them.
+    let blanks = client.get("/peer/blanks");
+    assert_eq!(
+        (&blanks.headers["x-up"], &blanks.trailers.unwrap()["grpc-message"]),
+        (&HeaderValue::from_static("1"), &HeaderValue::from_static("not fine:"))
+    );
     // Trailers of a request.
     let mut trailers = HeaderMap::new();
     trailers.insert("x-trailer", HeaderValue::from_static("t"));
@@ -47,12 +53,28 @@ fn calls_of_grpc_keep_their_trailers() {
         let answer = client.ask(request("POST", "/peer/mirror"), Some(b"abc"), Some(trailers));
         assert!(answer.as_ref().map_or(true, |answer| answer.status == 400), "{name}: {answer:?}");
     }
+    // What is beyond the limits would vanish, and the message would be taken for whole.
+    let many = |count: usize, length: usize| {
+        let mut trailers = HeaderMap::new();
+        let value = HeaderValue::try_from("x".repeat(length)).unwrap();
+        for _ in 0..count {
+            trailers.append("x-trailer", value.clone());
+        }
+        client.ask(request("POST", "/peer/mirror"), Some(b"abc"), Some(trailers))
+    };
+    assert_eq!(many(100, 1).unwrap().text().matches("x-trailer").count(), 100);
+    for (count, length) in [(101, 1), (1, 70_000), (70, 1000)] {
+        let answer = many(count, length);
+        assert!(answer.as_ref().map_or(true, |answer| answer.status == 400), "{count} {length}: {answer:?}");
+    }
+    let answer = client.send(request("GET", "/peer/many-trailers"), true).unwrap().answer();
+    assert!(answer.is_err(), "{answer:?}");
     assert_eq!(client.get("/peer/big").body.len(), 3 << 20);
     let body = vec![b'y'; 3 << 20];
     assert!(client.ask(request("POST", "/peer/grpc"), Some(&body), None).unwrap().body == body);
     assert_eq!(host.connections.load(Ordering::Relaxed), 1, "they share a connection");
     assert_eq!(scene.proxy.stat("cluster.peer.upstream_cx_http2_total"), 1);
-    assert_eq!(scene.proxy.stat("cluster.peer.upstream_rq_2xx"), 5);
+    assert_eq!(scene.proxy.stat("cluster.peer.upstream_rq_2xx"), 8);
     drop(client);
     scene.wait_for_rest();
 }

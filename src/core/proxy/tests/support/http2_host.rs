@@ -154,6 +154,32 @@ impl Host {
                 let Ok(mut stream) = respond.send_response(response(200, &fields), false) else { return };
                 let _ = stream.send_data(Bytes::from_static(b"four"), true);
             }
+            // A head that does not say that there is no body.
+            "late" | "late-length" | "late-trailers" => {
+                let fields: &[_] = if kind == "late-length" { &[("content-length", "4")] } else { &[] };
+                let Ok(mut stream) = respond.send_response(response(200, fields), false) else { return };
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                let _ = match kind {
+                    "late-trailers" => stream.send_trailers(fine()),
+                    _ => stream.send_data(Bytes::new(), true),
+                };
+            }
+            "many-trailers" => {
+                let Ok(mut stream) = respond.send_response(response(200, &[]), false) else { return };
+                let mut trailers = HeaderMap::new();
+                for _ in 0..101 {
+                    trailers.append("x-trailer", HeaderValue::from_static("1"));
+                }
+                let _ = stream.send_trailers(trailers);
+            }
+            "blanks" => {
+                let Ok(mut stream) = respond.send_response(response(200, &[("x-up", " 1\t")]), false) else {
+                    return;
+                };
+                let mut trailers = fine();
+                trailers.insert("grpc-message", HeaderValue::from_static("\tnot fine: "));
+                let _ = stream.send_trailers(trailers);
+            }
             "204" => {
                 let _ = respond.send_response(response(204, &[]), true);
             }

@@ -165,6 +165,8 @@ fn clusters_of_all_kinds_are_read() {
         read_cluster("    circuit_breakers: {thresholds: [{max_requests: 7, max_retries: 0}]}").unwrap();
     let expected = Thresholds { requests: 7, retries: 0, ..Thresholds::default() };
     assert_eq!(cluster.thresholds, expected);
+    let several = "    circuit_breakers: {thresholds: [{max_requests: 7, max_retries: 0}, {max_requests: 9, max_connections: 8}]}";
+    assert_eq!(read_cluster(several).unwrap().thresholds, expected, "the first counts");
     let hosts = "    load_assignment: {cluster_name: c, endpoints: [{lb_endpoints: [{endpoint: {address: {socket_address: {address: HOST, port_value: 1}}}, load_balancing_weight: 3}]}]}";
     let cluster = read_cluster(&hosts.replace("HOST", "127.0.0.1")).unwrap();
     assert_eq!(cluster.discovery, Discovery::Static(vec![(([127, 0, 0, 1], 1).into(), 3)]));

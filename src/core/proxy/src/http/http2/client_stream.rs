@@ -142,10 +142,11 @@ impl ClientStream {
         }
         if self.is_read {
             match body.poll_trailers(cx) {
-                Poll::Ready(Ok(Some(trailers))) if !convert::are_trailers(&trailers) => {
+                Poll::Ready(Ok(Some(trailers))) if !convert::are_response_trailers(&trailers) => {
                     return Err(Event::UpstreamInvalid);
                 }
-                Poll::Ready(Ok(trailers)) => {
+                Poll::Ready(Ok(mut trailers)) => {
+                    trailers.iter_mut().for_each(convert::trim);
                     self.trailers = trailers;
                     *rest = Remaining::Done;
                 }

@@ -24,16 +24,44 @@ fn is_scheme(text: &[u8]) -> bool {
         && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
 }
 
-/// Whether trailers leave to the head what it says of the end of a message, and of where it goes: who merges them reads two of it otherwise.
-pub(super) fn are_trailers(trailers: &HeaderMap) -> bool {
+/// Whether a value is without blanks and tabs at its ends, which every parser of HTTP/1.1 leaves out: policies would see another value than a host.
+/// Spec: RFC 9113 section 8.2.1.
+fn is_trimmed(value: &HeaderValue) -> bool {
+    let bytes = value.as_bytes();
+    bytes.trim_ascii().len() == bytes.len()
+}
+
+/// Removes blanks from the ends of values.
+pub(super) fn trim(fields: &mut HeaderMap) {
+    for value in fields.values_mut().filter(|value| !is_trimmed(value)) {
+        if let Ok(trimmed) = HeaderValue::from_bytes(value.as_bytes().trim_ascii()) {
+            *value = trimmed;
+        }
+    }
+}
+
+/// Whether trailers of a request are valid: as [`are_trailers`], and without blanks at the ends of values.
+pub(super) fn are_request_trailers(trailers: &HeaderMap, max_fields: usize) -> bool {
+    are_trailers(trailers, max_fields) && trailers.values().all(is_trimmed)
+}
+
+/// Whether trailers of a response are valid.
+pub(super) fn are_response_trailers(trailers: &HeaderMap) -> bool {
+    are_trailers(trailers, MAX_RESPONSE_FIELDS)
+}
+
+/// Whether trailers are no more than so many fields, and leave to the head what it says of the end of a message, and of where it goes: who merges
+/// them reads two of it otherwise.
+fn are_trailers(trailers: &HeaderMap, max_fields: usize) -> bool {
     let is_of_head = |name: &[u8]| is_of_connection(name) || matches!(name, b"content-length" | b"te");
-    !trailers.keys().any(|name| is_of_head(name.as_str().as_bytes()))
+    trailers.len() <= max_fields && !trailers.keys().any(|name| is_of_head(name.as_str().as_bytes()))
 }
 
 /// Reads the head of a request into `head`. `is_end`: the request has no body. Names, values and what concerns a connection were checked by
 /// the decoder. Returns the framing of the body, were it forwarded.
 ///
-/// Errors: too many fields; a scheme that is none; several hosts or one that is no host; no path; a content length that is no number.
+/// Errors: too many fields; a scheme that is none; several hosts or one that is no host; no path; a content length that is no number; a blank
+/// at an end of a value.
 pub(super) fn request(
     parts: &request::Parts,
     is_end: bool,
@@ -42,6 +70,9 @@ pub(super) fn request(
 ) -> Result<Framing, HeadError> {
     if parts.headers.len() > max_fields {
         return Err(HeadError::TooManyFields);
+    }
+    if !parts.headers.values().all(is_trimmed) {
+        return Err(HeadError::Malformed);
     }
     let target = &parts.uri;
     // In lower case, as Envoy has it: routes and policies compare it, and schemes mean the same in any case.
@@ -97,16 +128,16 @@ pub(super) fn request(
     })
 }
 
-/// The fields of a head.
-fn fields(head: &Head) -> HeaderMap {
-    let mut headers = HeaderMap::new();
+/// The fields of a head, and whether that is all of them. They were checked when the head was read, configured or changed.
+fn fields(head: &Head) -> (HeaderMap, bool) {
+    let (mut headers, mut are_all) = (HeaderMap::new(), true);
     for (name, value) in head.fields().filter(|(name, _)| !is_of_connection(name)) {
-        // Both were checked when the head was read or configured.
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
-            let _ = headers.try_append(name, value);
-        }
+        are_all &= match (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            (Ok(name), Ok(value)) => headers.try_append(name, value).is_ok(),
+            _ => false,
+        };
     }
-    headers
+    (headers, are_all)
 }
 
 /// The head of a response.
@@ -114,7 +145,7 @@ pub(super) fn response(head: &Head) -> http::Response<()> {
     let mut response = http::Response::new(());
     *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     *response.version_mut() = http::Version::HTTP_2;
-    *response.headers_mut() = fields(head);
+    (*response.headers_mut(), _) = fields(head);
     response
 }
 
@@ -129,15 +160,19 @@ pub(in crate::http) fn is_sendable(head: &Head) -> bool {
         || (PathAndQuery::try_from(path).is_ok() && Authority::try_from(authority).is_ok())
 }
 
-/// The head of a request to a host. `None` if it cannot be written: a target that is no URI.
+/// The head of a request to a host. `None` if it cannot be written: a target that is no URI, or a field, which may restrict what it may do.
 pub(super) fn to_request(head: &Head) -> Option<Request<()>> {
     let part = |name: &str| head.pseudo_or_field(name).unwrap_or_default();
     let target = Uri::builder().scheme(part(":scheme")).authority(part(":authority"));
+    let (headers, are_all) = fields(head);
+    if !are_all {
+        return None;
+    }
     let mut request = Request::new(());
     *request.method_mut() = Method::from_bytes(head.method()).ok()?;
     *request.uri_mut() = target.path_and_query(head.path()).build().ok()?;
     *request.version_mut() = http::Version::HTTP_2;
-    *request.headers_mut() = fields(head);
+    *request.headers_mut() = headers;
     Some(request)
 }
 
@@ -157,7 +192,8 @@ pub(super) fn response_head(
     }
     head.start_response(parts.status.as_u16());
     for (name, value) in &parts.headers {
-        head.add(name.as_str(), value.as_bytes());
+        // Without blanks at its ends, as clients of HTTP/1.1 read it.
+        head.add(name.as_str(), value.as_bytes().trim_ascii());
     }
     let declared = framing::of_request(head)?;
     if head.status == 204 && !matches!(declared, Framing::Empty | Framing::Length(0)) {

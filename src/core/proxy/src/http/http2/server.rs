@@ -89,7 +89,8 @@ pub(crate) async fn serve(
     info: Rc<ConnectionInfo>,
 ) -> bool {
     let options = &manager.http2;
-    let (transport, traffic) = Transport::of_client(stream, input, 2 * manager.max_head + BLOCK_OVERHEAD);
+    let max_block = 2 * manager.max_head + BLOCK_OVERHEAD;
+    let (transport, traffic) = Transport::of_client(stream, input, max_block, manager.max_head);
     let mut builder = h2::server::Builder::new();
     builder
         .max_concurrent_streams(options.max_streams)
@@ -215,7 +216,7 @@ impl<'m> Driver<'m> {
             self.leave();
         }
         let (parts, body) = request.into_parts();
-        let client = Client::Http2(Box::new(ServerStream::new(body, respond)));
+        let client = Client::Http2(Box::new(ServerStream::new(body, respond, self.manager.max_fields)));
         let connection = Connection::new(self.manager, self.worker, client, Rc::clone(&self.info));
         self.requests.push(Box::pin(answer(connection, parts)));
     }

@@ -25,6 +25,8 @@ pub(crate) struct ServerStream {
     is_empty: bool,
     /// Whether all data was read, and trailers may follow.
     is_read: bool,
+    /// Fields that trailers may have.
+    max_trailers: usize,
     trailers: Option<HeaderMap>,
     /// What filters have seen of the body, and the host is yet to get.
     ahead: Option<Box<Kept>>,
@@ -46,11 +48,12 @@ enum Gone {
 }
 
 impl ServerStream {
-    pub(super) fn new(body: RecvStream, respond: SendResponse<Bytes>) -> Self {
+    pub(super) fn new(body: RecvStream, respond: SendResponse<Bytes>, max_trailers: usize) -> Self {
         Self {
             is_empty: body.is_end_stream(),
             body,
             is_read: false,
+            max_trailers,
             trailers: None,
             ahead: None,
             is_seen: false,
@@ -155,7 +158,9 @@ impl ServerStream {
             }
         }
         match self.body.poll_trailers(cx) {
-            Poll::Ready(Ok(Some(trailers))) if !convert::are_trailers(&trailers) => {
+            Poll::Ready(Ok(Some(trailers)))
+                if !convert::are_request_trailers(&trailers, self.max_trailers) =>
+            {
                 Poll::Ready(Err(ReadEnd::Invalid))
             }
             Poll::Ready(Ok(trailers)) => {
