@@ -76,7 +76,7 @@ pub(super) fn validate(params: &Params, instances: &[BoundInstance], problems: &
 }
 
 fn endpoint(params: &Params, problems: &mut Diagnostics) {
-    let url = mixer_base::secrets::mask_text(params.base());
+    let url = mixer_base::secrets::mask_address(params.base());
     if !has_host(params.base()) {
         let text =
             format!("the handler will not be built: `{url}` is not http://HOST:PORT or https://HOST:PORT");
