@@ -21,6 +21,7 @@ use crate::bypass::{check_result, duration};
 use crate::health::Health;
 use connection::Connection;
 use mixer_attribute::SignedDuration;
+use mixer_base::secrets::mask_address;
 use mixer_config::message::DecodeError;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node};
 use mixer_engine::adapter::{
@@ -265,7 +266,7 @@ impl Process {
             match health.watch(answer, String::as_str).await {
                 Ok(result) => Ok(result),
                 Err(text) => {
-                    let (method, address) = (target.path.as_str(), connection.address());
+                    let (method, address) = (target.path.as_str(), mask_address(connection.address()));
                     mixer_base::warn_limited!(1, error = %text, "unable to connect to:{method}, {address}");
                     let is_of_request = connection::is_about_request(&text);
                     Err(HandlerError { is_of_request, ..HandlerError::new(text) })
@@ -489,7 +490,7 @@ impl Handler for Process {
 
     fn probe(&self, limit: Duration) -> ProbeFuture<'_> {
         Box::pin(async move {
-            let address = self.connection.address();
+            let address = mask_address(self.connection.address());
             match tokio::time::timeout(limit, self.connection.reach()).await {
                 Ok(Ok(())) => Ok(format!("{address} can be reached")),
                 Ok(Err(why)) => Err(format!("{address}: {why}")),

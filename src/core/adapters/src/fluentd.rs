@@ -112,6 +112,7 @@ impl Adapter for Fluentd {
 
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
         full::validate(params.hold_timeout, problems);
+        full::validate_spill(&params.spill_directory, params.spill_megabytes, problems);
         client_tls::validate(params.tls.as_ref(), problems);
         let mut problem = |path: &str, field: &str, text: &str| {
             let path = FieldPath::root().field(path);

@@ -45,6 +45,26 @@ pub(crate) fn validate(hold_timeout: SignedDuration, problems: &mut Diagnostics)
     }
 }
 
+/// Warns of a `spillDirectory` that depends on where the server is started, and of one that takes nothing.
+pub(crate) fn validate_spill(directory: &str, megabytes: u32, problems: &mut Diagnostics) {
+    if directory.is_empty() {
+        return;
+    }
+    let mut warn = |field, text: &str, hint| {
+        let problem = Diagnostic::warning("adapter-config", FieldPath::root().field(field), text);
+        problems.push(problem.with_hint(hint));
+    };
+    if !std::path::Path::new(directory).is_absolute() {
+        let text =
+            "spillDirectory: the path is relative, so another working directory means another directory";
+        warn("spillDirectory", text, "write an absolute path");
+    }
+    if megabytes == 0 {
+        let text = "spillMegabytes: with 0 nothing is kept in the spillDirectory";
+        warn("spillMegabytes", text, "write its size in MiB, or remove it: the default is 1024");
+    }
+}
+
 /// The items of a report on their way into queues.
 #[derive(Default)]
 pub(crate) struct Handover {

@@ -50,6 +50,7 @@ impl Adapter for Otlp {
 
     fn validate(params: &Params, instances: &[BoundInstance], problems: &mut Diagnostics) {
         crate::full::validate(params.hold_timeout, problems);
+        crate::full::validate_spill(&params.spill_directory, params.spill_megabytes, problems);
         validate::validate(params, instances, problems);
         #[cfg(not(feature = "adapter-otlp"))]
         crate::left_out::diagnose("otlp", problems);

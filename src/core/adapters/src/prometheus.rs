@@ -47,9 +47,22 @@ impl Adapter for Prometheus {
             let path = FieldPath::root().field("metricsExpirationPolicy").field(field);
             problems.push(Diagnostic::error("adapter-config", path, text));
         }
+        let mut defined: Vec<Definition> = Vec::new();
         for (index, info) in params.metrics.iter().enumerate() {
             let path = FieldPath::root().field("metrics").index(index);
-            check_metric(info, path, problems);
+            let definition = Definition::new(info).and_then(|definition| {
+                match defined.iter().find_map(|other| other.collision(&definition)) {
+                    Some(why) => Err(why),
+                    None => Ok(definition),
+                }
+            });
+            match definition {
+                Ok(definition) => defined.push(definition),
+                Err(why) => {
+                    let text = format!("the handler will not be built: {why}");
+                    problems.push(Diagnostic::error(NOT_BUILT, path, text));
+                }
+            }
         }
     }
 
@@ -68,13 +81,6 @@ impl Adapter for Prometheus {
             _ => BuildError::Refused(join_errors(&errors)),
         })?;
         Ok(Box::new(handler::PrometheusHandler::new(&params, &instances, lease, &env)))
-    }
-}
-
-/// Diagnoses a metric that could not be registered.
-fn check_metric(info: &MetricInfo, path: FieldPath, problems: &mut Diagnostics) {
-    if let Err(text) = Definition::new(info) {
-        problems.push(Diagnostic::error(NOT_BUILT, path, format!("the handler will not be built: {text}")));
     }
 }
 

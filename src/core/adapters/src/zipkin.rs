@@ -57,7 +57,7 @@ impl Adapter for Zipkin {
             let problem = Diagnostic::warning("adapter-config", field("sampleProbability"), text);
             problems.push(problem.with_hint(hint));
         } else if !crate::url::has_host(&params.url) {
-            let url = mixer_base::secrets::mask_text(&params.url);
+            let url = mixer_base::secrets::mask_address(&params.url);
             let text = format!("the handler will not be built: `{url}` is not http://HOST or https://HOST");
             problems.push(Diagnostic::error(NOT_BUILT, field("url"), text));
         }

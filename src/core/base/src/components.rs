@@ -13,6 +13,8 @@ use crate::metrics::{Collect, Metrics};
 
 /// Time for each remaining component after the shutdown timeout.
 const MIN_STOP_TIME: Duration = Duration::from_millis(500);
+/// The largest part of the limit that is reserved for a component.
+const MOST_RESERVED: u32 = 4;
 
 type Ending = Pin<Box<dyn Future<Output = bool> + Send>>;
 
@@ -20,6 +22,8 @@ type Ending = Pin<Box<dyn Future<Output = bool> + Send>>;
 struct Component<S> {
     step: S,
     name: &'static str,
+    /// What the components before it leave of the limit.
+    reserved: Duration,
     end: Box<dyn FnOnce(Duration) -> Ending + Send>,
 }
 
@@ -72,7 +76,21 @@ impl<S: Copy + Ord> Components<S> {
     ) where
         F: Future<Output = bool> + Send + 'static,
     {
-        self.parts.push(Component { step, name, end: Box::new(move |timeout| Box::pin(end(timeout))) });
+        self.started_with_reserve(step, name, Duration::ZERO, end);
+    }
+
+    /// As [`started`](Self::started). The components before it leave it so much of the limit, or a quarter of it if that is less.
+    pub fn started_with_reserve<F>(
+        &mut self,
+        step: S,
+        name: &'static str,
+        reserved: Duration,
+        end: impl FnOnce(Duration) -> F + Send + 'static,
+    ) where
+        F: Future<Output = bool> + Send + 'static,
+    {
+        let end = Box::new(move |timeout| Box::pin(end(timeout)) as Ending);
+        self.parts.push(Component { step, name, reserved, end });
     }
 
     /// Registers a metrics collector until `step`.
@@ -107,8 +125,12 @@ impl<S: Copy + Ord> Components<S> {
         now.reverse();
         now.sort_by_key(|part| part.step);
         let mut report = StopReport::default();
-        for Component { step, name, end } in now {
-            let timeout = deadline.saturating_duration_since(Instant::now()).max(MIN_STOP_TIME);
+        let reserved_of = |reserved: Duration| reserved.min(limit / MOST_RESERVED);
+        let mut reserved: Duration = now.iter().map(|part| reserved_of(part.reserved)).sum();
+        for Component { step, name, reserved: own, end } in now {
+            reserved = reserved.saturating_sub(reserved_of(own));
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = left.saturating_sub(reserved).max(MIN_STOP_TIME);
             let started = Instant::now();
             let ended = tokio::time::timeout(timeout + MIN_STOP_TIME, end(timeout)).await;
             let took = started.elapsed();
@@ -163,6 +185,30 @@ mod tests {
         assert_eq!(names, ["calls", "listener", "readiness", "liveness"]);
         assert!(rest.is_complete());
         assert!(parts.end(Duration::ZERO).await.ended.is_empty(), "nothing stops twice");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reserve_is_left_by_those_that_hang_before_it() {
+        for (limit, least) in [(20, 3), (4, 1)] {
+            let mut parts = Components::default();
+            let (sent, received) = tokio::sync::oneshot::channel();
+            let seconds = Duration::from_secs;
+            let hangs = async |_| std::future::pending().await;
+            parts.started(StopStep::Calls, "calls", hangs);
+            let reserved = seconds(3);
+            parts.started_with_reserve(StopStep::Workers, "flush", reserved, async move |timeout| {
+                tokio::time::sleep(timeout).await;
+                sent.send(timeout).is_ok()
+            });
+            parts.started(StopStep::Probes, "files", async |_| true);
+            let started = Instant::now();
+            let report = parts.end(seconds(limit)).await;
+            assert_eq!(report.forced, ["calls"]);
+            let (timeout, took) = (received.await.unwrap(), started.elapsed());
+            // Whoever hangs is abandoned half a second late.
+            assert!(timeout + MIN_STOP_TIME >= seconds(least) && timeout <= seconds(least), "{timeout:?}");
+            assert!(took <= seconds(limit) + MIN_STOP_TIME, "{took:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -95,7 +95,7 @@ impl<B: Items> Delivery<B> {
     /// when a process ended is delivered again by the next one.
     ///
     /// A directory that a delivery that closes still uses, such as that of a replaced handler, is used once it is free; until then items
-    /// are kept in memory only.
+    /// are kept in memory only, and so they are while it has items of another owner.
     ///
     /// Errors: the directory cannot be used.
     pub fn in_task_with_spill(
@@ -117,7 +117,7 @@ impl<B: Items> Delivery<B> {
             let _ = queue.recovered(spool.items(), spool.bytes());
         }
         let shared = Shared::new(name, bounds, queue, Wake::Task(Notify::new()));
-        spill::start(spill, spool, &shared)?;
+        spill::start(spill, spool, hold.holds.clone(), &shared)?;
         let courier = Courier::Task(CourierTask::start(&shared, sink));
         Ok(Self { shared, courier, hold })
     }
@@ -169,7 +169,9 @@ impl<B: Items> Delivery<B> {
     /// each batch once more, what is left is still waiting, and a second call waits for it again.
     pub async fn close(&self, deadline: Duration) -> bool {
         let before = self.status().closed;
+        let mut cut_off = CutOff(Some(self));
         let in_time = self.end(deadline).await;
+        cut_off.0 = None;
         let dropped = self.status().closed.saturating_sub(before);
         if dropped > 0 {
             let (delivery, detail) = (self.shared.name.task, &self.shared.name.detail);
@@ -220,6 +222,30 @@ impl<B: Items> Delivery<B> {
         let signal = self.shared.queue.lock().close();
         let _ = self.follow(signal);
         self.shared.follow(Signal::WakeKeeper);
+    }
+}
+
+/// Tells what waits when closing ends before its time.
+struct CutOff<'d, B: Items>(Option<&'d Delivery<B>>);
+
+impl<B: Items> CutOff<'_, B> {
+    /// Items that are in memory only.
+    fn items(&self) -> u64 {
+        let status = self.0.map(Delivery::status).unwrap_or_default();
+        status.waiting().saturating_sub(status.on_disk)
+    }
+}
+
+impl<B: Items> Drop for CutOff<'_, B> {
+    fn drop(&mut self) {
+        if let (Some(delivery), items @ 1..) = (self.0, self.items()) {
+            let Name { task, detail } = &delivery.shared.name;
+            tracing::warn!(
+                delivery = task,
+                detail,
+                "{items} items still wait, and there is no more time for closing"
+            );
+        }
     }
 }
 

@@ -20,6 +20,7 @@
 //! | [`Spill`] | items that are kept on disk while there is no room in memory or the sink fails |
 //! | [`DeliveryStatus`] | what became of all items |
 //! | [`list`], [`DeliveryCollector`] | all deliveries of the process: for ControlZ and metrics |
+//! | [`left_on_disk`] | what deliveries that are gone left on disk, and nobody sends |
 //!
 //! Every item is counted once. At any moment, also after a panic of the sink and when a sink took a part of a batch only:
 //!
@@ -49,8 +50,9 @@ mod thread;
 pub use delivery::{Delivery, Dropped, HandedOver};
 pub use items::{Addition, Item, Items, List};
 pub use queue::{DeliveryStatus, NotAccepted};
-pub use registry::{DeliveryCollector, DeliveryReport, list};
+pub use registry::{DeliveryCollector, DeliveryReport, LeftOnDisk, left_on_disk, list};
 pub use retry::Retry;
 pub use settings::{Batching, Bounds, Holds, LossCounters, Settings, WhenFull};
 pub use sink::{AsyncSink, BlockingSink, Tally};
 pub use spill::{Spill, StoredItem, StoredItems};
+pub use spool::Owner;

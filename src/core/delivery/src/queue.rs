@@ -525,9 +525,11 @@ impl<B: Items> Queue<B> {
     /// Delivers everything that waits, and then ends. Whether the courier must be started or woken for that.
     pub(crate) fn close(&mut self) -> Signal {
         self.is_closing = true;
-        // One attempt at once; the deadline may be near.
+        // One attempt at once, and others soon after it; the deadline may be near.
         self.retry_at = None;
-        if self.is_ended() { Signal::None } else { self.rouse() }
+        self.failures.hurry();
+        // A task that has ended does not start again: with a courier that seems to run, the keeper of the disk would never end.
+        if self.has_closed() || self.is_ended() { Signal::None } else { self.rouse() }
     }
 
     /// The deadline of closing has passed, and the sink cannot be interrupted: what is left is tried once.

@@ -52,11 +52,18 @@ pub(crate) struct Failures {
     /// What is left of the budget of the batch, and since when it is used up.
     budget: Duration,
     used_since: Option<Instant>,
+    /// Whether no pause is longer than the first one.
+    is_hurried: bool,
 }
 
 impl Failures {
     pub(crate) fn new(retry: Retry, random: fastrand::Rng) -> Self {
-        Self { retry, random, in_a_row: 0, budget: retry.budget, used_since: None }
+        Self { retry, random, in_a_row: 0, budget: retry.budget, used_since: None, is_hurried: false }
+    }
+
+    /// The delivery closes: from now on a pause is no longer than the first one, unless the backend asks for more.
+    pub(crate) fn hurry(&mut self) {
+        self.is_hurried = true;
     }
 
     /// An attempt begins.
@@ -103,7 +110,10 @@ impl Failures {
     }
 
     fn pause(&mut self) -> Duration {
-        let longest = self.retry.longest_pause;
+        let longest = match self.is_hurried {
+            true => self.retry.first_pause.min(self.retry.longest_pause),
+            false => self.retry.longest_pause,
+        };
         let doubled = 1_u32.checked_shl(self.in_a_row.saturating_sub(1)).unwrap_or(u32::MAX);
         let pause = match self.is_open() {
             true => longest,
@@ -152,6 +162,22 @@ mod tests {
         assert!(fail(&mut failures, &mut now).unwrap() <= 1000 * MS);
         failures.succeeded();
         assert!(fail(&mut failures, &mut now).unwrap() <= 100 * MS, "a success starts again");
+    }
+
+    #[test]
+    fn at_the_end_of_an_outage_no_pause_is_longer_than_the_first() {
+        for breaker_failures in [0, 3] {
+            let mut failures = failures(3600 * 1000 * MS, breaker_failures);
+            let mut now = Instant::now();
+            (0..10).for_each(|_| _ = fail(&mut failures, &mut now));
+            failures.hurry();
+            for _ in 0..10 {
+                let pause = fail(&mut failures, &mut now).unwrap();
+                assert!(pause >= 50 * MS && pause <= 100 * MS, "{pause:?}");
+            }
+            let Verdict::Again(at) = failures.failed(now, 700 * MS) else { panic!("it is tried again") };
+            assert_eq!(at, now + 700 * MS, "the backend asked for it");
+        }
     }
 
     #[test]

@@ -78,6 +78,11 @@ impl Holds {
         self.0.cancel();
     }
 
+    /// Whether they have ended: the server stops.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
     /// Until they end.
     pub(crate) async fn ended(&self) {
         self.0.cancelled().await;

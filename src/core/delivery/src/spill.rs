@@ -20,8 +20,10 @@ use mixer_base::task::{FaultPoint, Task, is_injection_enabled};
 
 use crate::backlog::{DiskStep, Stored as WriteOutcome};
 use crate::items::{Item, Items, List};
+use crate::registry::{self, LeftOnDisk};
+use crate::settings::Holds;
 use crate::shared::Shared;
-use crate::spool::{IN_USE, Spool};
+use crate::spool::{OF_ANOTHER, Owner, Spool};
 
 /// For how long a disk fails until that is told: the directory of a handler that is replaced is in use until that closes.
 const GRACE: Duration = Duration::from_secs(30);
@@ -37,6 +39,14 @@ pub struct Spill {
     pub directory: PathBuf,
     /// Most bytes on disk.
     pub bytes: u64,
+    /// Whose items these are: what another handler has left in the directory is not sent.
+    pub owner: Owner,
+}
+
+impl Spill {
+    fn open(&self) -> io::Result<Spool> {
+        Spool::open(&self.directory, self.bytes, &self.owner)
+    }
 }
 
 /// Items that can be kept on disk.
@@ -82,12 +92,13 @@ impl<T: StoredItem> StoredItems for List<T> {
 /// Bytes of the length of an item.
 const LENGTH: usize = size_of::<u32>();
 
-/// Opens the directory; `None` while a delivery that closes, such as that of a replaced handler, still uses it.
+/// Opens the directory; `None` while a delivery that closes, such as that of a replaced handler, still uses it, and while it has items of another
+/// owner.
 ///
 /// Errors: it cannot be used.
 pub(crate) fn open(spill: &Spill) -> io::Result<Option<Spool>> {
-    match Spool::open(&spill.directory, spill.bytes) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+    match spill.open() {
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | OF_ANOTHER) => Ok(None),
         spool => spool.map(Some),
     }
 }
@@ -98,9 +109,15 @@ pub(crate) fn open(spill: &Spill) -> io::Result<Option<Spool>> {
 pub(crate) fn start<B: StoredItems>(
     spill: Spill,
     spool: Option<Spool>,
+    holds: Holds,
     shared: &Arc<Shared<B>>,
 ) -> io::Result<()> {
-    let keeper = Mutex::new(Keeper { spill, spool, hand: B::default(), condition: Condition::default() });
+    registry::want(&spill.directory);
+    if spool.is_some() {
+        registry::take(&spill.directory);
+    }
+    let (condition, refusal) = (Condition::default(), String::new());
+    let keeper = Mutex::new(Keeper { spill, spool, refusal, holds, hand: B::default(), condition });
     let has_ended = Arc::new(AtomicBool::new(false));
     let is_expected = Arc::clone(&has_ended);
     let shared = Arc::clone(shared);
@@ -120,6 +137,10 @@ struct Keeper<B> {
     spill: Spill,
     /// `None` until the directory is free.
     spool: Option<Spool>,
+    /// Why it is not free.
+    refusal: String,
+    /// Ended when the server stops.
+    holds: Holds,
     /// What is to be written; it survives a panic.
     hand: B,
     condition: Condition,
@@ -144,6 +165,13 @@ impl Condition {
         self.0.get_mut(work as usize).is_some_and(|health| health.note_at(works, now))
     }
 
+    /// Something fails, and waiting does not help: that is told at once.
+    fn is_lasting(&mut self, work: Work) {
+        if let Some(health) = self.0.get_mut(work as usize) {
+            health.is_lasting = true;
+        }
+    }
+
     /// Whether something fails that was told.
     fn is_failing(&self) -> bool {
         self.0.iter().any(|health| health.is_told)
@@ -160,6 +188,8 @@ impl Condition {
 struct Health {
     since: Option<Instant>,
     is_told: bool,
+    /// Whether no time makes it better.
+    is_lasting: bool,
 }
 
 impl Health {
@@ -168,7 +198,8 @@ impl Health {
             return std::mem::take(self).is_told;
         }
         let since = *self.since.get_or_insert(now);
-        let is_new = !self.is_told && now.saturating_duration_since(since) >= GRACE;
+        let is_due = self.is_lasting || now.saturating_duration_since(since) >= GRACE;
+        let is_new = !self.is_told && is_due;
         self.is_told |= is_new;
         is_new
     }
@@ -203,7 +234,10 @@ impl<B: StoredItems> Keeper<B> {
             let now = Instant::now();
             match queue.next_disk_step(now, &mut self.hand) {
                 DiskStep::End => {
-                    shared.has_ended.send_replace(queue.is_ended());
+                    let has_ended = queue.is_ended();
+                    drop(queue);
+                    self.leave(shared);
+                    shared.has_ended.send_replace(has_ended);
                     return;
                 }
                 DiskStep::Sleep if is_injection_enabled() || self.spool.is_none() => {
@@ -241,22 +275,51 @@ impl<B: StoredItems> Keeper<B> {
         }
     }
 
+    /// Tells what is left on disk, unless another delivery goes on with it.
+    fn leave(&self, shared: &Shared<B>) {
+        let Spill { directory, owner, .. } = &self.spill;
+        let (items, bytes) = self.spool.as_ref().map_or((0, 0), |spool| (spool.items(), spool.bytes()));
+        let (name, detail) = (shared.name.task, shared.name.detail.clone());
+        let left = LeftOnDisk { directory: directory.clone(), name, detail, items, bytes };
+        let goes_on = registry::leave(left);
+        let directory = directory.display();
+        match items {
+            0 => {}
+            _ if goes_on => {
+                tracing::debug!(%directory, items, "what waits stays on disk for the next handler")
+            }
+            _ if self.holds.has_ended() => {
+                tracing::info!(%directory, items, "{items} items of {owner} stay on disk for the next start");
+            }
+            _ => tracing::warn!(
+                %directory,
+                items,
+                "{items} items stay on disk and are not sent: no handler has this `spillDirectory` any more; {owner} would send them"
+            ),
+        }
+    }
+
     /// Opens the directory once it is free.
     fn open(&mut self, shared: &Shared<B>) {
         if self.spool.is_some() {
             return;
         }
-        let opened = Spool::open(&self.spill.directory, self.spill.bytes);
+        let opened = self.spill.open();
         let mut queue = shared.queue.lock();
         let signal = match opened {
             Ok(spool) => {
+                registry::take(&self.spill.directory);
                 let signal = queue.recovered(spool.items(), spool.bytes());
                 self.spool = Some(spool);
                 signal
             }
             Err(error) => {
-                queue.disk_not_open(error.to_string());
+                self.refusal = error.to_string();
+                queue.disk_not_open(self.refusal.clone());
                 drop(queue);
+                if error.kind() == OF_ANOTHER {
+                    self.condition.is_lasting(Work::Write);
+                }
                 return self.note(shared, Work::Write, Err(&error.to_string()));
             }
         };
@@ -274,7 +337,7 @@ impl<B: StoredItems> Keeper<B> {
 
     fn store(&mut self, shared: &Shared<B>) {
         let outcome = match &mut self.spool {
-            None => WriteOutcome::Failed(IN_USE.to_owned()),
+            None => WriteOutcome::Failed(self.refusal.clone()),
             Some(spool) => {
                 let mut payload = Vec::with_capacity(self.hand.bytes());
                 self.hand.encode(&mut payload);

@@ -7,6 +7,7 @@
 //! | `00000001.spool`, … | a segment: [`MAGIC`] with the version of the format, then records |
 //! | `cursor` | number of a segment and offset of the oldest record in it: [the later one of two](cursor) |
 //! | `lock` | locked while the spool is open, since two processes would deliver everything twice |
+//! | `owner` | [whose](Owner) items these are: another does not deliver them |
 //!
 //! A record is its length, its number of items and a CRC-32 of both and of the payload, each four bytes in little-endian order,
 //! and the payload. A record is on disk when [`Spool::push`] returns: it is lost by neither a killed process nor a power failure.
@@ -16,6 +17,7 @@
 //! delivered are removed, for which a full disk needs no room. Files that are no segments are left alone.
 
 mod cursor;
+mod owner;
 mod segment;
 
 use std::collections::VecDeque;
@@ -25,11 +27,15 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use cursor::{Cursor, Position};
+pub use owner::Owner;
+use owner::Recorded;
 pub(crate) use segment::Record;
 use segment::{HEADER, Head, LARGEST, MAGIC, Reader, checksum};
 
 /// The error for a directory that is locked.
-pub(crate) const IN_USE: &str = "it is in use by another process";
+const IN_USE: &str = "it is in use by another process";
+/// The kind of the error for a directory that has items of another owner.
+pub(crate) const OF_ANOTHER: io::ErrorKind = io::ErrorKind::ResourceBusy;
 /// Bytes at which a segment is complete. Space is freed segment by segment.
 const SEGMENT: u64 = 4 << 20;
 /// A segment.
@@ -60,6 +66,8 @@ pub(crate) struct Spool {
     next_number: u64,
     /// Bytes and items of the oldest record, once it was read.
     oldest: Option<(u64, u32)>,
+    /// Its owner, until the disk says so.
+    unrecorded: Option<Owner>,
     /// Holds the lock.
     _lock: File,
 }
@@ -67,14 +75,35 @@ pub(crate) struct Spool {
 impl Spool {
     /// Opens a directory, which is created if there is none, and cuts off a record that was not written completely.
     ///
-    /// Errors: the file system, or another process has it open.
-    pub(crate) fn open(directory: &Path, limit: u64) -> io::Result<Self> {
+    /// Errors: the file system, another process has it open, or it has items of [another owner](OF_ANOTHER). Without items, and without an
+    /// owner, anyone takes it.
+    pub(crate) fn open(directory: &Path, limit: u64, owner: &Owner) -> io::Result<Self> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let lock = create(&directory.join("lock"))?;
-        lock.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => io::Error::new(io::ErrorKind::WouldBlock, IN_USE),
-            TryLockError::Error(error) => error,
-        })?;
+        let locked = lock.try_lock();
+        let recorded = Recorded::read(directory)?;
+        let other = recorded.as_ref().filter(|recorded| owner.is_other(Some(recorded)));
+        match (locked, other) {
+            (Err(TryLockError::WouldBlock), Some(other)) => {
+                let why = format!(
+                    "it is in use by {other}, and this is {owner}: each handler needs a `spillDirectory` of its own"
+                );
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+            }
+            (Err(TryLockError::WouldBlock), None) => {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, IN_USE));
+            }
+            (Err(TryLockError::Error(error)), _) => return Err(error),
+            (Ok(()), Some(other)) if has_segments(directory)? => {
+                let why = format!(
+                    "it has what {other} keeps, which {owner} does not send: give this handler another \
+                     `spillDirectory`, or remove the file `owner` there, and it sends that as well"
+                );
+                return Err(io::Error::new(OF_ANOTHER, why));
+            }
+            (Ok(()), _) => {}
+        }
+        let is_recorded = recorded.is_some() && other.is_none();
         let mut spool = Self {
             directory: directory.to_owned(),
             limit,
@@ -86,10 +115,21 @@ impl Spool {
             items: 0,
             next_number: 1,
             oldest: None,
+            unrecorded: Some(owner.clone()).filter(|_| !is_recorded),
             _lock: lock,
         };
         spool.recover()?;
+        // On a full disk it is tried again before anything is written.
+        let _ = spool.record_owner();
         Ok(spool)
+    }
+
+    fn record_owner(&mut self) -> io::Result<()> {
+        if let Some(owner) = &self.unrecorded {
+            owner.record(&self.directory)?;
+            self.unrecorded = None;
+        }
+        Ok(())
     }
 
     /// Items that wait.
@@ -214,6 +254,7 @@ impl Spool {
     }
 
     fn begin_segment(&mut self) -> io::Result<()> {
+        self.record_owner()?;
         let number = self.next_number;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path(number))?;
         self.next_number += 1;
@@ -294,6 +335,16 @@ impl Spool {
         }
         Ok(items)
     }
+}
+
+/// Whether a directory has segments. Those that are delivered are removed.
+fn has_segments(directory: &Path) -> io::Result<bool> {
+    for entry in std::fs::read_dir(directory)? {
+        if entry?.file_name().to_str().and_then(number_of).is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The number in the name of a segment; `None` if it is another name.

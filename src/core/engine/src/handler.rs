@@ -14,7 +14,7 @@ mod tests;
 
 pub use live::LiveHandler;
 pub use probe::{ProbedHandler, probe};
-pub use retire::retire;
+pub use retire::{retire, retire_at_stop};
 use signature::Signature;
 pub(crate) use table::{FailedHandler, HandlerTransition};
 pub use table::{HandlerEnvironment, HandlerTable};

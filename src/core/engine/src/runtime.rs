@@ -33,7 +33,7 @@ pub use config_cache::{
     CacheDirectory, CacheError, CacheIdentity, CacheMedium, CachedConfiguration, ConfigCache,
     MAX_CACHE_BYTES, Served, read_cache,
 };
-pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions};
+pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions, close_handlers};
 pub use differences::ResourceChange;
 pub use faults::is_consequence;
 pub use forecast::{Forecast, forecast};

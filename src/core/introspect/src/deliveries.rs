@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::{Server, format, plot};
 use mixer_base::secrets::mask_text;
-use mixer_delivery::DeliveryReport;
+use mixer_delivery::{DeliveryReport, LeftOnDisk};
 
 /// JSON of a delivery.
 #[derive(Debug, Serialize)]
@@ -15,7 +15,7 @@ use mixer_delivery::DeliveryReport;
 pub(super) struct DeliveryInfo {
     name: &'static str,
     detail: String,
-    /// `delivering`, `failing`, or `paused` while its circuit breaker is open.
+    /// `delivering`, `failing`, `paused` while its circuit breaker is open, or `left` for what is on disk and nobody sends.
     state: &'static str,
     /// Why the last attempt failed.
     trouble: Option<String>,
@@ -78,9 +78,39 @@ impl From<DeliveryReport> for DeliveryInfo {
     }
 }
 
-/// The live deliveries.
+impl From<LeftOnDisk> for DeliveryInfo {
+    fn from(left: LeftOnDisk) -> Self {
+        let LeftOnDisk { directory, name, detail, items, bytes } = left;
+        let trouble = format!(
+            "no handler sends what is in {}, whose handler is gone or was changed",
+            directory.display()
+        );
+        Self {
+            name,
+            detail,
+            state: "left",
+            trouble: Some(mask_text(&trouble).into_owned()),
+            failures_in_a_row: 0,
+            accepted: 0,
+            delivered: 0,
+            dropped: Dropped { full: 0, failed: 0, closed: 0 },
+            queued: 0,
+            in_flight: 0,
+            queued_bytes: 0,
+            spilled: items,
+            on_disk: items,
+            spilled_bytes: bytes,
+            recovered: 0,
+            max_queued: None,
+            max_queued_bytes: None,
+        }
+    }
+}
+
+/// The live deliveries, and what others left on disk.
 pub(super) fn json() -> Vec<DeliveryInfo> {
-    mixer_delivery::list().into_iter().map(DeliveryInfo::from).collect()
+    let live = mixer_delivery::list().into_iter().map(DeliveryInfo::from);
+    live.chain(mixer_delivery::left_on_disk().into_iter().map(DeliveryInfo::from)).collect()
 }
 
 /// The page.

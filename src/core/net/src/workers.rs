@@ -154,10 +154,16 @@ impl WorkerGroup {
         self.balance.counts()
     }
 
-    /// Last heartbeat by worker. An event loop that is not blocked has one every two seconds.
+    /// Last heartbeat by worker. An event loop that is not blocked has one every two seconds, and one that has ended at a stop always does.
     pub fn heartbeats(&self) -> Vec<Instant> {
-        let at =
-            |worker: &Worker| self.began + Duration::from_millis(worker.heartbeat.load(Ordering::Relaxed));
+        let has_ended = |worker: &Worker| {
+            let thread = worker.thread.lock();
+            self.stop.is_cancelled() && thread.as_ref().is_none_or(|thread| thread.is_finished())
+        };
+        let at = |worker: &Worker| match has_ended(worker) {
+            true => Instant::now(),
+            false => self.began + Duration::from_millis(worker.heartbeat.load(Ordering::Relaxed)),
+        };
         self.workers.iter().map(at).collect()
     }
 

@@ -14,6 +14,7 @@ use tonic::Status;
 
 use crate::RemoteError;
 use crate::tls::ReloadedTls;
+use mixer_base::secrets::mask_address;
 use mixer_net::tls::ClientTlsOptions;
 
 /// A connection is probed after this time without a word from the server, and given up if what was sent is not acknowledged for as long.
@@ -59,8 +60,8 @@ fn parse(address: &str, has_tls: bool) -> Result<(Authority, Target), RemoteErro
         .strip_prefix("dns:///")
         .or_else(|| address.strip_prefix("passthrough:///"))
         .unwrap_or(address);
-    let invalid =
-        |why: &dyn fmt::Display| RemoteError::Invalid(format!("invalid address `{address}`: {why}"));
+    let shown = mask_address(address);
+    let invalid = |why: &dyn fmt::Display| RemoteError::Invalid(format!("invalid address `{shown}`: {why}"));
     if address.is_empty() {
         return Err(invalid(&"it is empty"));
     }

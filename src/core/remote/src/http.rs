@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use reqwest::Url;
 
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::{mask_address, mask_text};
 use mixer_net::tls::{ClientTls, ClientTlsOptions, install_crypto_provider};
 use parking_lot::Mutex;
 
@@ -59,7 +59,7 @@ pub struct HttpOptions {
 impl fmt::Debug for HttpOptions {
     /// Without the headers and what else may be secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpOptions").field("url", &mask_text(&self.url)).finish_non_exhaustive()
+        f.debug_struct("HttpOptions").field("url", &mask_address(&self.url)).finish_non_exhaustive()
     }
 }
 
@@ -99,7 +99,7 @@ impl fmt::Debug for ProxySetting {
         match self {
             ProxySetting::Environment => f.write_str("Environment"),
             ProxySetting::Direct => f.write_str("Direct"),
-            ProxySetting::Url(url) => f.debug_tuple("Url").field(&mask_text(url)).finish(),
+            ProxySetting::Url(url) => f.debug_tuple("Url").field(&mask_address(url)).finish(),
         }
     }
 }
@@ -272,7 +272,7 @@ impl Client {
 
 impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpTarget").field("url", &mask_text(self.url.as_str())).finish_non_exhaustive()
+        f.debug_struct("HttpTarget").field("url", &mask_address(self.url.as_str())).finish_non_exhaustive()
     }
 }
 
@@ -283,7 +283,7 @@ impl HttpTarget {
     pub fn new(options: HttpOptions) -> Result<Self, RemoteError> {
         install_crypto_provider();
         let invalid = |what: &str, text: &str, why: &dyn std::fmt::Display| {
-            RemoteError::Invalid(format!("invalid {what} `{}`: {why}", mask_text(text)))
+            RemoteError::Invalid(format!("invalid {what} `{}`: {why}", mask_address(text)))
         };
         let url = Url::parse(&options.url).map_err(|error| invalid("URL", &options.url, &error))?;
         let proxy = match &options.proxy {

@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use mixer_base::secrets::mask_address;
 use mixer_net::tls::ClientTlsOptions;
 
 use crate::RemoteError;
@@ -84,7 +85,9 @@ pub struct StreamTarget {
 
 impl std::fmt::Debug for StreamTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StreamTarget").field("address", &self.options.address).finish_non_exhaustive()
+        f.debug_struct("StreamTarget")
+            .field("address", &mask_address(&self.options.address))
+            .finish_non_exhaustive()
     }
 }
 
@@ -93,7 +96,8 @@ pub(crate) fn host_of(address: &str) -> Result<&str, RemoteError> {
     let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_valid = !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0);
-    let invalid = || RemoteError::Invalid(format!("invalid address `{address}`: it must be HOST:PORT"));
+    let invalid =
+        || RemoteError::Invalid(format!("invalid address `{}`: it must be HOST:PORT", mask_address(address)));
     if is_valid { Ok(host) } else { Err(invalid()) }
 }
 

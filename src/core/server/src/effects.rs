@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,9 @@ use mixer_stores::StoreOptions;
 
 /// Creates the runtime of background tasks.
 const BACKGROUND_THREADS: usize = 2;
+
+/// How long it takes to drop a build that waits.
+const ABORT_TIME: Duration = Duration::from_millis(200);
 
 /// A tracer and the task that exports its spans.
 pub(super) type Tracing = (Arc<Tracer>, TracerTask);
@@ -186,10 +190,16 @@ impl Following {
         Self { task, configurator }
     }
 
-    /// Waits for the end and returns the configurator.
-    pub(super) async fn end(self) -> Option<Configurator> {
-        self.task.await.ok()?;
-        Arc::into_inner(self.configurator).map(tokio::sync::Mutex::into_inner)
+    /// Waits for the end, and returns the configurator and whether it ended by itself within `limit`: a build that hangs is dropped then.
+    /// `None`: it cannot be dropped.
+    pub(super) async fn end(mut self, limit: Duration) -> Option<(Configurator, bool)> {
+        let ended = tokio::time::timeout(limit, &mut self.task).await;
+        if ended.is_err() {
+            self.task.abort();
+            let _ = tokio::time::timeout(ABORT_TIME, &mut self.task).await;
+        }
+        let configurator = Arc::into_inner(self.configurator).map(tokio::sync::Mutex::into_inner)?;
+        Some((configurator, matches!(ended, Ok(Ok(())))))
     }
 }
 

@@ -434,6 +434,8 @@ mod tests {
         }
         assert!(!still, "{:?}", health.liveness.status());
         assert!(workers.drain(Duration::from_secs(1)).await);
-        assert!(workers.join().await);
+        assert!(Arc::clone(&workers).join().await);
+        tokio::time::sleep(stuck_after * 2).await;
+        assert_eq!(stuck(&workers, stuck_after), Ok(()), "what has ended is not blocked");
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::context::uber_text;
 use super::{Span, TracingError, TracingOptions};
+use mixer_base::secrets::mask_address;
 use mixer_net::tls::{ClientPem, install_crypto_provider};
 
 /// Timeout of a request to a collector.
@@ -99,7 +100,8 @@ impl Exporter {
         let mut outcome = Ok(());
         for (url, encoding) in &self.collectors {
             let sent = self.post(url, *encoding, encoding.encode(spans, self.service)).await;
-            outcome = outcome.and(sent.map_err(|cause| ExportError { url: url.clone(), cause }));
+            outcome =
+                outcome.and(sent.map_err(|cause| ExportError { url: mask_address(url).into_owned(), cause }));
         }
         outcome
     }

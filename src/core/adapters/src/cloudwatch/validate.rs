@@ -101,7 +101,7 @@ fn endpoints(params: &Params, problems: &mut Diagnostics) {
         ("stsEndpoint", &params.sts_endpoint),
     ] {
         if !url.is_empty() && !has_host(url) {
-            let url = mixer_base::secrets::mask_text(url);
+            let url = mixer_base::secrets::mask_address(url);
             let text = format!("the handler will not be built: `{url}` is not http://HOST or https://HOST");
             problems.push(Diagnostic::error(NOT_BUILT, root(field), text));
         }

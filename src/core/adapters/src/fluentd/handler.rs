@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
-use mixer_delivery::{Batching, Bounds, Delivery, Holds, Item as _, List, Retry, Settings, Spill};
+use mixer_delivery::{Batching, Bounds, Delivery, Holds, Item as _, List, Owner, Retry, Settings, Spill};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance,
     QueueStatus, Reply, join_errors,
@@ -92,7 +92,8 @@ impl FluentdHandler {
             "" => Delivery::in_task(task, &*name, settings, sink),
             directory => {
                 let bytes = u64::from(params.spill_megabytes) << 20;
-                let spill = Spill { directory: directory.into(), bytes };
+                let owner = Owner { adapter: "fluentd", handler: name.to_string() };
+                let spill = Spill { directory: directory.into(), bytes, owner };
                 Delivery::in_task_with_spill(task, &*name, settings, spill, sink).map_err(|error| {
                     BuildError::Invalid(vec![format!("spillDirectory: {directory}: {error}")])
                 })?

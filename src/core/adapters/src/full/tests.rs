@@ -81,3 +81,20 @@ async fn the_oldest_lines_are_dropped_and_those_that_wait_arrive_in_the_end() {
         assert!(delivery.status().adds_up());
     }
 }
+
+#[test]
+fn a_directory_that_takes_nothing_or_moves_is_told() {
+    for (directory, megabytes, fields) in [
+        ("/var/lib/mixer", 1, &[][..]),
+        ("", 0, &[]),
+        ("spill", 1, &["spillDirectory"]),
+        ("/var/lib/mixer", 0, &["spillMegabytes"]),
+        ("spill", 0, &["spillDirectory", "spillMegabytes"]),
+    ] {
+        let mut problems = Diagnostics::new();
+        validate_spill(directory, megabytes, &mut problems);
+        let told: Vec<_> =
+            problems.iter().map(|problem| problem.message.split(':').next().unwrap()).collect();
+        assert_eq!(told, fields, "{directory:?} {megabytes}");
+    }
+}

@@ -15,7 +15,7 @@ use crate::files::{SettledFile, Unread};
 use crate::go_url;
 use mixer_base::file_stamp::FileStamp;
 use mixer_base::quote::quoted;
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::{mask_address, mask_text};
 use mixer_config::mark::BYTE_ORDER_MARK;
 
 /// The content encoding that is asked for and decoded. compat(1.3): as Go's HTTP client does.
@@ -60,7 +60,7 @@ impl ListSource {
     pub(super) fn name(&self) -> Cow<'_, str> {
         match self {
             ListSource::None => Cow::Borrowed(""),
-            ListSource::Url(url) => mask_text(url),
+            ListSource::Url(url) => mask_address(url),
             ListSource::File(written, _) => mask_text(written),
         }
     }
@@ -143,9 +143,11 @@ impl Fetcher {
         let fetched = match source {
             ListSource::None => Ok(Vec::new()),
             ListSource::Url(url) => {
-                let late =
-                    |_| Err(format!("could not fetch list from {url}: no complete answer within {limit:?}"));
-                let got = tokio::time::timeout(limit, self.get(url)).await.unwrap_or_else(late);
+                let shown = mask_address(url);
+                let late = |_| {
+                    Err(format!("could not fetch list from {shown}: no complete answer within {limit:?}"))
+                };
+                let got = tokio::time::timeout(limit, self.get(url, &shown)).await.unwrap_or_else(late);
                 got.map_err(FetchError::from)
             }
             ListSource::File(written, path) => self.read(written, path, limit).await,
@@ -169,11 +171,14 @@ impl Fetcher {
         }
     }
 
-    async fn get(&mut self, url: &str) -> Result<Vec<u8>, String> {
-        let failed = |cause: String| format!("could not fetch list from {url}: {cause}");
-        let (scheme, host) = go_url::scheme_and_host(url).map_err(failed)?;
+    /// `shown`: the URL as texts have it.
+    async fn get(&mut self, url: &str, shown: &str) -> Result<Vec<u8>, String> {
+        let failed = |cause: String| format!("could not fetch list from {shown}: {cause}");
+        let [quoted_url, quoted_shown] = [url, shown].map(|text| quoted(text).to_string());
+        let parsed = go_url::scheme_and_host(url);
+        let (scheme, host) = parsed.map_err(|cause| failed(cause.replace(&quoted_url, &quoted_shown)))?;
         if scheme != "http" && scheme != "https" {
-            return Err(failed(format!("Get \"{url}\": unsupported protocol scheme \"{scheme}\"")));
+            return Err(failed(format!("Get \"{shown}\": unsupported protocol scheme \"{scheme}\"")));
         }
         let client = match &self.client {
             Some(client) => client.clone(),
@@ -182,12 +187,10 @@ impl Fetcher {
                 self.client.insert(client).clone()
             }
         };
-        let mut response = client
-            .get(url)
-            .header(ACCEPT_ENCODING, GZIP)
-            .send()
-            .await
-            .map_err(|e| failed(format!("Get \"{url}\": {}", sending(&e, &scheme, host))))?;
+        let mut response =
+            client.get(url).header(ACCEPT_ENCODING, GZIP).send().await.map_err(|e| {
+                failed(format!("Get \"{shown}\": {}", sending(&e.without_url(), &scheme, host)))
+            })?;
         if response.status() != reqwest::StatusCode::OK {
             return Err(failed(response.status().as_u16().to_string()));
         }
@@ -199,9 +202,9 @@ impl Fetcher {
             )));
         }
         let encoding = content_encoding(response.headers()).map_err(failed)?;
-        let broken = |cause: String| format!("Could not read from {url}: {cause}");
+        let broken = |cause: String| format!("Could not read from {shown}: {cause}");
         let mut body = Vec::new();
-        while let Some(part) = response.chunk().await.map_err(|e| broken(causes(&e)))? {
+        while let Some(part) = response.chunk().await.map_err(|e| broken(causes(&e.without_url())))? {
             if body.len() + part.len() > MAX_BODY {
                 return Err(broken(format!("the list is larger than {MAX_BODY} bytes")));
             }

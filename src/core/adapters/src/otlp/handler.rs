@@ -11,7 +11,7 @@ use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::Family;
 use mixer_base::task::Task;
-use mixer_delivery::{Batching, Delivery, List, Settings, Spill, StoredItem, WhenFull};
+use mixer_delivery::{Batching, Delivery, List, Owner, Settings, Spill, StoredItem, WhenFull};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, Reply,
     join_errors,
@@ -163,8 +163,9 @@ impl Sending<'_> {
         let (settings, exporter) = (self.settings(when_full, wait), self.exporter::<T>()?);
         let directory = Path::new(&self.params.spill_directory).join(T::SIGNAL.name());
         let bytes = u64::from(self.params.spill_megabytes) << 20;
-        let spill = Spill { directory: directory.clone(), bytes };
         let name = &*self.env.handler_name;
+        let owner = Owner { adapter: "otlp", handler: name.to_owned() };
+        let spill = Spill { directory: directory.clone(), bytes, owner };
         Delivery::in_task_with_spill(task, name, settings, spill, exporter).map_err(|error| {
             BuildError::Invalid(vec![format!("spillDirectory: {}: {error}", directory.display())])
         })

@@ -349,7 +349,8 @@ impl Series {
                 start_time_unix_nano: self.start,
                 time_unix_nano: time,
                 count: counts.iter().sum(),
-                sum: Some(*sum),
+                // OTLP: with negative values a sum could decrease, which backends take for a restart.
+                sum: (*least >= 0.0).then_some(*sum),
                 bucket_counts: counts.to_vec(),
                 explicit_bounds: match aggregation {
                     Aggregation::Distribution { bounds, .. } => bounds.to_vec(),

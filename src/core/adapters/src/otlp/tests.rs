@@ -255,19 +255,24 @@ fn no_value_is_lost_or_counted_twice_between_writers_and_the_reader() {
 fn a_distribution_counts_in_the_bucket_of_the_bound_that_a_value_does_not_exceed() {
     let info = MetricInfo { kind: MetricKind::Distribution, bounds: vec![0.5, 2.0], ..MetricInfo::default() };
     let scene = Scene::new(info, Temporality::Cumulative, 1 << 20);
-    for millis in [500, 501, 2000, 2001, -1] {
-        let duration = mixer_attribute::SignedDuration { nanos: millis * 1_000_000 };
-        scene.record("a", Value::Duration(duration)).unwrap();
-    }
-    let [encoded] = &scene.encoded(None)[..] else { panic!("one point") };
-    let point = HistogramPoint::decode(&**encoded).unwrap();
+    let read = |values: &[i64]| {
+        for millis in values {
+            let duration = mixer_attribute::SignedDuration { nanos: millis * 1_000_000 };
+            scene.record("a", Value::Duration(duration)).unwrap();
+        }
+        let [encoded] = &scene.encoded(None)[..] else { panic!("one point") };
+        HistogramPoint::decode(&**encoded).unwrap()
+    };
+    let positive = read(&[500, 501, 2000, 2001, 0]);
+    assert!((positive.sum.unwrap() - 5.002).abs() < 1e-9);
+    let point = read(&[-1]);
     assert_eq!(point.attributes, [KeyValue::new("app", "a")]);
     assert_eq!(
         (point.count, &point.bucket_counts[..], &point.explicit_bounds[..]),
-        (5, &[2, 2, 1][..], &[0.5, 2.0][..])
+        (6, &[3, 2, 1][..], &[0.5, 2.0][..])
     );
     assert_eq!((point.min, point.max), (Some(-0.001), Some(2.001)));
-    assert!((point.sum.unwrap() - 5.001).abs() < 1e-9);
+    assert_eq!(point.sum, None, "it may decrease");
     assert_eq!(scene.metric.head.unit, "s");
 }
 
@@ -550,4 +555,22 @@ fn every_wrong_parameter_is_told_with_its_cure() {
     assert_eq!(body("message"), []);
     let [(message, cure)] = &body("mesage")[..] else { panic!("one problem") };
     assert!(message.contains("no variable `mesage`") && cure.contains("message"), "{message}: {cure}");
+}
+
+#[test]
+fn metrics_of_one_name_are_of_one_kind_and_unit() {
+    let warnings = |first: MetricInfo, second: MetricInfo| {
+        let metrics = [("m.instance.a", first), ("m.instance.b", second)];
+        let metrics = metrics.map(|(instance, info)| (instance.to_owned(), info)).into();
+        let mut problems = mixer_config::Diagnostics::new();
+        super::validate::validate(&Params { metrics, ..Params::default() }, &[], &mut problems);
+        problems.iter().filter(|problem| problem.message.contains("as the metric `m`")).count()
+    };
+    let of = |kind| MetricInfo { kind, ..MetricInfo::default() };
+    let counter = of(MetricKind::Counter);
+    let named = MetricInfo { name: "n".to_owned(), ..of(MetricKind::Gauge) };
+    assert_eq!(warnings(counter.clone(), counter.clone()), 0);
+    assert_eq!(warnings(counter.clone(), named), 0);
+    assert_eq!(warnings(counter.clone(), of(MetricKind::Gauge)), 1);
+    assert_eq!(warnings(counter.clone(), MetricInfo { unit: "By".to_owned(), ..counter }), 1);
 }

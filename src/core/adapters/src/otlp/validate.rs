@@ -71,12 +71,35 @@ pub(super) fn validate(params: &Params, instances: &[BoundInstance], problems: &
             ));
         }
     };
+    same_names(params, problems);
     unused("metrics", "metric", &mut params.metrics.keys(), problems);
     unused("logs", "logentry", &mut params.logs.keys(), problems);
 }
 
+/// Metrics that are sent under one name must be of one kind and unit: OpenTelemetry's data model calls others an error, and collectors drop or mix
+/// them.
+fn same_names(params: &Params, problems: &mut Diagnostics) {
+    let mut sent: BTreeMap<&str, (&String, &MetricInfo)> = BTreeMap::new();
+    for (instance, info) in &params.metrics {
+        let name = match info.name.as_str() {
+            "" => instance.split('.').next().unwrap_or_default(),
+            name => name,
+        };
+        let (other, first) = *sent.entry(name).or_insert((instance, info));
+        if (first.kind, &first.unit) != (info.kind, &info.unit) {
+            let text = format!(
+                "{other} and {instance} are both sent as the metric `{name}`, with different kinds or units"
+            );
+            let problem = Diagnostic::warning("adapter-config", root("metrics").key(instance), text);
+            problems.push(
+                problem.with_hint("give one of them another `name`, or both the same `kind` and `unit`"),
+            );
+        }
+    }
+}
+
 fn endpoint(params: &Params, problems: &mut Diagnostics) {
-    let url = mixer_base::secrets::mask_text(params.base());
+    let url = mixer_base::secrets::mask_address(params.base());
     if !has_host(params.base()) {
         let text =
             format!("the handler will not be built: `{url}` is not http://HOST:PORT or https://HOST:PORT");

@@ -69,6 +69,23 @@ impl Definition {
         Ok(Self { name, help: help.clone(), kind: info.kind, labels, bounds, max_series })
     }
 
+    /// Why both cannot be on one page: one is a histogram, which has series with the name of the other.
+    pub(super) fn collision(&self, other: &Definition) -> Option<String> {
+        let (histogram, series) = if self.has_series(&other.name) { (self, other) } else { (other, self) };
+        histogram.has_series(&series.name).then(|| {
+            let (histogram, series) = (quoted(&histogram.name), quoted(&series.name));
+            format!(
+                "could not register metric: {series} is the name of a series of the histogram {histogram}"
+            )
+        })
+    }
+
+    fn has_series(&self, name: &str) -> bool {
+        let end = name.strip_prefix(&*self.name);
+        self.kind == MetricKind::Distribution
+            && end.is_some_and(|end| ["_count", "_sum", "_bucket"].contains(&end))
+    }
+
     /// Whether two metrics of one name can share their series.
     pub(super) fn is_same_metric(&self, other: &Definition) -> bool {
         (&self.name, &self.help, self.kind, &self.labels)

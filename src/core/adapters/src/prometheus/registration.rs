@@ -65,6 +65,18 @@ pub(super) fn register(
             known.metric.set_max_series(definition.max_series);
             continue;
         }
+        let is_in_use = |instance: &String, known: &Registration| {
+            params.metrics.iter().any(|info| info.instance_name == *instance)
+                || !other_owners(Some(known), open, env).is_empty()
+        };
+        let collision = registered
+            .iter()
+            .filter(|(instance, known)| is_in_use(instance, known))
+            .find_map(|(_, known)| known.metric.definition.collision(&definition));
+        if let Some(why) = collision {
+            errors.push(why);
+            continue;
+        }
         let metric = match registered.values().find(|r| r.metric.definition.name == definition.name) {
             None => new_metric(definition, env),
             Some(twin) if twin.metric.definition.is_same_metric(&definition) => Arc::clone(&twin.metric),

@@ -56,7 +56,7 @@ pub(super) fn validate(params: &Params, instances: &[BoundInstance], problems: &
     ] {
         let is_optional = field != "endpoint";
         if !(has_host(url) || is_optional && url.is_empty()) {
-            let url = mixer_base::secrets::mask_text(url);
+            let url = mixer_base::secrets::mask_address(url);
             let text = format!("the handler will not be built: `{url}` is not http://HOST or https://HOST");
             problems.push(Diagnostic::error(NOT_BUILT, root(field), text));
         }

@@ -1,7 +1,7 @@
 //! Problems of parameters.
 
 use mixer_attribute::{SignedDuration, ValueType};
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::mask_address;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
@@ -72,7 +72,7 @@ fn ingest(params: &Params, problems: &mut Diagnostics) {
     if let Err(why) = scheme_and_host(&params.ingest_url) {
         problems.push(wrong(root("ingestUrl"), format!("ingest_url: Unable to parse url: {why}")));
     } else if !has_host(&params.ingest_url) {
-        let url = mask_text(&params.ingest_url);
+        let url = mask_address(&params.ingest_url);
         let text = format!("the handler will not be built: `{url}` is not http://HOST or https://HOST");
         let hint = "for example https://ingest.us1.signalfx.com";
         problems.push(Diagnostic::error(NOT_BUILT, root("ingestUrl"), text).with_hint(hint));

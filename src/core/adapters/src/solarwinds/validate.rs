@@ -1,7 +1,7 @@
 //! Problems of parameters.
 
 use mixer_attribute::ValueType;
-use mixer_base::secrets::{mask_address, mask_text};
+use mixer_base::secrets::mask_address;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
@@ -119,7 +119,7 @@ fn targets(params: &Params, problems: &mut Diagnostics) {
         }
         1 if has_host(&params.appoptics_url) => {}
         1 => {
-            let why = format!("`{}` is not http://HOST or https://HOST", mask_text(&params.appoptics_url));
+            let why = format!("`{}` is not http://HOST or https://HOST", mask_address(&params.appoptics_url));
             problems.push(not_built(
                 root("appopticsUrl"),
                 why,

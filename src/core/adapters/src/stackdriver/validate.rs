@@ -133,7 +133,7 @@ fn addresses(params: &Params, problems: &mut Diagnostics) {
         [("tokenEndpoint", &params.token_endpoint), ("metadataEndpoint", &params.metadata_endpoint)]
     {
         if !url.is_empty() && !has_host(url) {
-            let url = mixer_base::secrets::mask_text(url);
+            let url = mixer_base::secrets::mask_address(url);
             problems.push(not_built(field, format!("`{url}` is not http://HOST or https://HOST")));
         }
     }

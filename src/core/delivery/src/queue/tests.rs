@@ -214,6 +214,7 @@ impl Stage {
             }
             Signal::Start => {
                 assert_eq!(self.doing, Doing::Nothing);
+                assert!(self.restarts, "a task does not start again");
                 self.start();
             }
             Signal::WakeKeeper => {

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::io::BufRead as _;
 use std::path::Path;
 use std::process::Command;
@@ -57,8 +58,13 @@ impl AsyncSink<List<Entry>> for Backend {
     }
 }
 
+/// That of the handler of these tests.
+fn spill_at(directory: &Path, bytes: u64) -> Spill {
+    Spill { directory: directory.to_owned(), bytes, owner: Owner::for_tests() }
+}
+
 fn open(directory: &Path, backend: &Backend) -> Delivery<List<Entry>> {
-    let spill = Spill { directory: directory.join("spill"), bytes: 256 << 20 };
+    let spill = spill_at(&directory.join("spill"), 256 << 20);
     let settings = Settings {
         bounds: Bounds { items: 1000, ..Bounds::default() },
         batching: Batching { items: 200, bytes: usize::MAX, wait: Duration::from_millis(5) },
@@ -187,7 +193,10 @@ async fn without_an_outage_nothing_is_written() {
     assert!(delivery.close(PATIENCE).await);
     assert_eq!(*backend.kept.lock(), (0..1000).collect::<Vec<_>>());
     let files = std::fs::read_dir(directory.path().join("spill")).unwrap();
-    assert_eq!(files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>(), ["lock"]);
+    assert_eq!(
+        files.map(|file| file.unwrap().file_name()).collect::<BTreeSet<_>>(),
+        ["lock", "owner"].map(Into::into).into()
+    );
 }
 
 #[tokio::test]
@@ -287,7 +296,7 @@ impl AsyncSink<List<Entry>> for Hanging {
 #[tokio::test]
 async fn what_a_sink_that_hangs_has_at_the_deadline_is_kept() {
     let directory = tempfile::tempdir().unwrap();
-    let spill = Spill { directory: directory.path().to_owned(), bytes: 1 << 20 };
+    let spill = spill_at(directory.path(), 1 << 20);
     let delivery =
         Delivery::in_task_with_spill("hanging spill", "", Settings::default(), spill.clone(), Hanging)
             .unwrap();
@@ -303,10 +312,88 @@ async fn what_a_sink_that_hangs_has_at_the_deadline_is_kept() {
 }
 
 #[tokio::test]
+async fn what_one_handler_keeps_is_not_sent_by_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let (of_first, of_second) = (Backend::default(), Backend::default());
+    of_second.works(true);
+    let path = directory.path().join("spill");
+    let left = || crate::left_on_disk().into_iter().find(|left| left.directory == path);
+    let first = open(directory.path(), &of_first);
+    send(&first, 0..100).await;
+    let owner = Owner { handler: "b.test.ns".to_owned(), ..Owner::for_tests() };
+    let spill = Spill { owner, ..spill_at(&path, 256 << 20) };
+    let settings = Settings::default();
+    let second = Delivery::in_task_with_spill("spill test", "b", settings, spill, of_second.clone()).unwrap();
+    assert!(first.close(PATIENCE).await, "everything is kept");
+    drop(first);
+    until("that is told, without waiting", || second.disk_failure().is_some()).await;
+    let why = second.disk_failure().unwrap();
+    let parts = ["a.test.ns of adapter test", "b.test.ns of adapter test", "remove the file `owner`"];
+    assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+    send(&second, 100..110).await;
+    until("it sends what is its own", || second.status().waiting() == 0).await;
+    assert_eq!(*of_second.kept.lock(), (100..110).collect::<Vec<_>>());
+    assert_eq!((left().unwrap().items, second.status().recovered), (100, 0));
+    // That of the first handler comes back.
+    of_first.works(true);
+    let third = open(directory.path(), &of_first);
+    until("it has them", || third.status().delivered == 100).await;
+    assert_eq!(left(), None);
+    assert!(third.close(PATIENCE).await && second.close(PATIENCE).await);
+}
+
+/// Waits at the disk until its gate is open.
+#[derive(Debug)]
+struct Slow;
+
+static GATE: (Mutex<bool>, parking_lot::Condvar) = (Mutex::new(false), parking_lot::Condvar::new());
+
+impl Item for Slow {
+    fn size(&self) -> usize {
+        1
+    }
+}
+
+impl StoredItem for Slow {
+    fn encode(&self, _: &mut Vec<u8>) {
+        GATE.1.wait_while(&mut GATE.0.lock(), |is_open| !*is_open);
+    }
+
+    fn decode(_: &[u8]) -> Option<Self> {
+        Some(Self)
+    }
+}
+
+impl AsyncSink<List<Slow>> for Hanging {
+    async fn deliver(&mut self, _: &mut List<Slow>, _: &mut Tally) {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_is_slow_beyond_the_deadline_is_free_once_it_works() {
+    let directory = tempfile::tempdir().unwrap();
+    let spill = spill_at(directory.path(), 1 << 20);
+    let settings = Settings { bounds: Bounds { items: 1, ..Bounds::default() }, ..Settings::default() };
+    let delivery = Delivery::in_task_with_spill("slow spill", "", settings, spill.clone(), Hanging).unwrap();
+    delivery.accept(Slow).unwrap();
+    until("the sink has it", || delivery.status().in_flight == 1).await;
+    delivery.accept(Slow).unwrap();
+    assert!(!delivery.close(Duration::from_millis(1)).await, "the disk is slow");
+    // It closes once more.
+    drop(delivery);
+    assert!(open_with(&spill.directory, spill.bytes).is_err());
+    *GATE.0.lock() = true;
+    GATE.1.notify_all();
+    until("the keeper has ended", || open_with(&spill.directory, spill.bytes).is_ok()).await;
+    assert_eq!(open_with(&spill.directory, spill.bytes).unwrap().items(), 2);
+}
+
+#[tokio::test]
 async fn a_disk_that_is_full_drops_what_has_no_room_in_memory_either() {
     let directory = tempfile::tempdir().unwrap();
     let backend = Backend::default();
-    let spill = Spill { directory: directory.path().to_owned(), bytes: 20_000 };
+    let spill = spill_at(directory.path(), 20_000);
     let settings = Settings {
         bounds: Bounds { items: 100, ..Bounds::default() },
         batching: Batching { items: 20, ..Batching::default() },

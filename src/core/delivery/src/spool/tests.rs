@@ -25,8 +25,12 @@ pub(crate) fn start(command: &mut Command) -> (Child, impl BufRead) {
 
 /// Opens a spool, while no process is being started.
 pub(crate) fn open_with(directory: &Path, limit: u64) -> io::Result<Spool> {
+    open_as(directory, limit, "a.test.ns")
+}
+
+fn open_as(directory: &Path, limit: u64, handler: &str) -> io::Result<Spool> {
     let _no_fork = FORKS.lock();
-    Spool::open(directory, limit)
+    Spool::open(directory, limit, &Owner { adapter: "test", handler: handler.to_owned() })
 }
 
 fn open(directory: &Path) -> Spool {
@@ -45,6 +49,48 @@ fn drain(spool: &mut Spool) -> Vec<Record> {
 
 fn payload(number: u32) -> Vec<u8> {
     format!("record {number} {}", "x".repeat(number as usize % 50)).into_bytes()
+}
+
+impl Owner {
+    /// That of spools of tests.
+    pub(crate) fn for_tests() -> Self {
+        Self { adapter: "test", handler: "a.test.ns".to_owned() }
+    }
+}
+
+#[test]
+fn records_of_one_owner_are_not_given_to_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let as_other = || open_as(path, LIMIT, "b.test.ns");
+    let mut spool = open(path);
+    assert_eq!(std::fs::read_to_string(path.join("owner")).unwrap(), "test a.test.ns\n");
+    assert!(spool.push(3, b"three").unwrap());
+    let refusal = as_other().unwrap_err();
+    assert_eq!(refusal.kind(), io::ErrorKind::WouldBlock);
+    assert!(refusal.to_string().starts_with("it is in use by a.test.ns of adapter test"), "{refusal}");
+    drop(spool);
+    let refusal = as_other().unwrap_err();
+    assert_eq!(refusal.kind(), OF_ANOTHER);
+    let text = refusal.to_string();
+    for part in ["a.test.ns of adapter test", "b.test.ns of adapter test", "remove the file `owner`"] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(open(path).items(), 3, "its own has them still");
+    // The cure; a directory of an earlier version has no such file either.
+    std::fs::remove_file(path.join("owner")).unwrap();
+    let mut spool = as_other().unwrap();
+    assert_eq!(spool.items(), 3);
+    drain(&mut spool);
+    drop(spool);
+    assert!(path.join("owner").exists() && !path.join("owner.tmp").exists());
+    assert_eq!(open(path).items(), 0, "without items it is anyone's");
+    let refusal = {
+        open(path).push(1, b"one").unwrap();
+        std::fs::write(path.join("owner"), "\x1b[31m x").unwrap();
+        open_with(path, LIMIT).unwrap_err().to_string()
+    };
+    assert!(!refusal.contains('\x1b'), "{refusal:?}");
 }
 
 #[test]

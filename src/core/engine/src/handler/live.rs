@@ -361,6 +361,40 @@ mod tests {
 
     const INSTANCE: Instance<'_> = Instance { bound: 0, name: "i.instance.ns", values: &[] };
 
+    /// Takes all of its time to close.
+    #[derive(Clone, Default)]
+    struct Lingering(Arc<Mutex<Vec<Duration>>>);
+
+    impl Handler for Lingering {
+        fn close(
+            &self,
+            deadline: Duration,
+        ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+            self.0.lock().push(deadline);
+            Box::pin(async move {
+                tokio::time::sleep(deadline).await;
+                Ok(())
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_closes_handlers_within_its_limit_also_one_that_is_in_use() {
+        for limit in [1, 4, 6, 10].map(Duration::from_secs) {
+            let (free, used) = (Lingering::default(), Lingering::default());
+            let handlers: Vec<_> = [&free, &used].map(|one| Arc::new(live(one.clone()))).into();
+            let call = handlers.last().cloned();
+            let started = tokio::time::Instant::now();
+            assert_eq!(crate::handler::retire_at_stop(handlers, limit).await, (2, 0));
+            assert!(started.elapsed() <= limit, "{:?} of {limit:?}", started.elapsed());
+            for (handler, least) in [(&free, limit / 4 * 3), (&used, limit / 2)] {
+                let [deadline] = handler.0.lock()[..] else { panic!("it closes once") };
+                assert!(deadline >= least && deadline < limit, "{deadline:?} of {limit:?}");
+            }
+            drop(call);
+        }
+    }
+
     #[tokio::test]
     async fn panics_become_errors_of_the_call() {
         for (later, text) in [(false, "trouble 1"), (true, "late trouble")] {

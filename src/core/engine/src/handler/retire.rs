@@ -47,6 +47,34 @@ async fn close_when_idle<W: Future<Output = ()>>(
         }
         wait().await;
     };
+    close(&handler, timeout).await
+}
+
+/// How much of the time of a stop a handler waits for its last call.
+const WAIT_OF_STOP: u32 = 4;
+
+/// As [`retire`], when the server stops: a handler that something still holds after a quarter of `timeout`, such as a call or a build that hangs,
+/// is closed all the same, so that what it has is flushed or kept. The handlers have what is left of `timeout` for that.
+pub async fn retire_at_stop(retired: Vec<Arc<LiveHandler>>, timeout: Duration) -> (u64, u64) {
+    let closing = retired.into_iter().map(|handler| close_at_stop(handler, timeout));
+    let results = futures_util::future::join_all(closing).await;
+    let failures = results.iter().filter(|ok| !**ok).count();
+    (results.len() as u64, failures as u64)
+}
+
+async fn close_at_stop(shared: Arc<LiveHandler>, timeout: Duration) -> bool {
+    let started = tokio::time::Instant::now();
+    while Arc::strong_count(&shared) > 1 {
+        if started.elapsed() >= timeout / WAIT_OF_STOP {
+            tracing::warn!(adapter = shared.name(), "a handler is closed at the stop although it is in use");
+            break;
+        }
+        tokio::time::sleep(DRAIN_CHECK).await;
+    }
+    close(&shared, timeout.saturating_sub(started.elapsed())).await
+}
+
+async fn close(handler: &LiveHandler, timeout: Duration) -> bool {
     match handler.close(timeout).await {
         Ok(()) => true,
         Err(error) => {

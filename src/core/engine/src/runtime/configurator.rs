@@ -19,7 +19,7 @@ use super::removals::Removed;
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
 use crate::handler::{
-    FailedHandler, HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire,
+    FailedHandler, HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire, retire_at_stop,
 };
 use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::{SnapshotBuilder, SnapshotCounts};
@@ -30,7 +30,7 @@ use mixer_base::task::Group;
 use mixer_config::store::{ConfigStore, StoreContents};
 use mixer_config::{Diagnostic, ResourceKey, Severity};
 
-/// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it.
+/// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it, at a stop at most.
 const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time from the first failure of a handler or an expression to the next attempt to build it; each further failure doubles it.
@@ -499,17 +499,12 @@ impl Configurator {
                 cache.close().await;
             }
         };
-        let flushed = tokio::time::timeout(timeout, flush).await.is_ok();
-        let before = self.runtime.load_full();
-        let retired: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
-        let empty = Arc::clone(&self.runtime.empty);
-        drop(before);
-        let routes = RoutingTable::build(empty, HandlerTable::default(), &self.options.metrics);
-        let withheld = Some("the server is stopping".into());
-        drop(self.runtime.publish(Publication { withheld, ..Publication::of(routes) }));
-        self.retire(retired);
+        let flushed = async { tokio::time::timeout(timeout, flush).await.is_ok() };
         self.retiring.close();
-        tokio::time::timeout(timeout, self.retiring.wait()).await.is_ok() && flushed
+        let retired = async { tokio::time::timeout(timeout, self.retiring.wait()).await.is_ok() };
+        let closed = close_handlers(&self.runtime, &self.options.metrics, timeout);
+        let (flushed, retired, closed) = tokio::join!(flushed, retired, closed);
+        flushed && retired && closed
     }
 
     /// Closes handlers. Several tables may have one; only its sole owner closes it.
@@ -527,6 +522,22 @@ impl Configurator {
         });
         Group::new("retirement of handlers").spawn_on(&self.options.environment.runtime, retire);
     }
+}
+
+/// Publishes the empty table and closes every handler that serves, within `timeout`, at most within ten seconds. When the server stops; also if its configurator
+/// hangs. Returns whether all handlers closed in time.
+pub async fn close_handlers(runtime: &Arc<Runtime>, metrics: &Metrics, timeout: Duration) -> bool {
+    let before = runtime.load_full();
+    let handlers: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
+    drop(before);
+    let empty = Arc::clone(&runtime.empty);
+    let routes = RoutingTable::build(empty, HandlerTable::default(), metrics);
+    let withheld = Some("the server is stopping".into());
+    drop(runtime.publish(Publication { withheld, ..Publication::of(routes) }));
+    let retired = retire_at_stop(handlers, RETIREMENT_TIMEOUT.min(timeout));
+    let Ok((closed, failures)) = tokio::time::timeout(timeout, retired).await else { return false };
+    record_closed(metrics, closed, failures);
+    true
 }
 
 /// Waits for news; without a source forever.

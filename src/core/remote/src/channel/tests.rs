@@ -72,6 +72,7 @@ fn addresses_are_checked() {
     }
     let scheme = "invalid address `http://host:1`: an address is HOST:PORT, without a scheme";
     assert_eq!(address("http://host:1"), Err(scheme.to_owned()));
+    assert!(!address("http://ann:hunter2@host/?sig=hunter2").unwrap_err().contains("hunter2"));
     for (text, has_tls, port) in [
         ("host:1", false, None),
         (":1", true, None),

@@ -25,7 +25,9 @@ use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::{CheckCacheCounters, CheckCacheLimits};
 use mixer_engine::decision::undeclared_masks;
 use mixer_engine::handler::HandlerEnvironment;
-use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Runtime};
+use mixer_engine::runtime::{
+    ConfigPolicy, Configurator, ConfiguratorOptions, OnConfigError, Runtime, close_handlers,
+};
 use mixer_engine::snapshot::{SnapshotBuilder, SnapshotExtension, SnapshotOptions};
 use mixer_expr::Language;
 use mixer_stores::{Credentials, NeededKinds, StoreKind, StoreOptions};
@@ -35,6 +37,9 @@ const CACHE_BYTES_PER_ENTRY: u64 = 512;
 /// Time limit for building a handler.
 // Longer than the first fetch of a list (30 s): a hanging provider must fail the checks, not the handler.
 const HANDLER_BUILD_TIMEOUT: Duration = Duration::from_secs(45);
+/// What the steps of a stop before it leave to the handlers, of a limit that is long enough: they write what they have to a disk, or say how
+/// much is lost.
+const RESERVED: Duration = Duration::from_secs(3);
 /// Interval at which a start that waits for its configuration looks what it waits for.
 const LOOK: Duration = Duration::from_secs(1);
 /// Time after which it is logged: most starts take less.
@@ -131,7 +136,7 @@ impl Start<'_> {
             commons,
             build_timeout: HANDLER_BUILD_TIMEOUT,
         };
-        let waited = Arc::clone(store);
+        let (waited, of_stop) = (Arc::clone(store), Arc::clone(metrics));
         let (store, metrics) = (Arc::clone(store), Arc::clone(metrics));
         let policy = ConfigPolicy {
             on_error: options.config_on_error,
@@ -150,16 +155,17 @@ impl Start<'_> {
             *slot.lock() = Some(configurator);
         });
         let (abort, closing) = (first.abort_handle(), Arc::clone(&applied));
-        self.components.started(StopStep::Handlers, "handlers", async move |timeout| {
-            // A start that waited for its store in vain has no handler to close.
-            let is_waiting = !abort.is_finished();
+        let (serving, counted) = (Arc::clone(&runtime), of_stop);
+        let close = async move |timeout: Duration| {
             abort.abort();
             let configurator = closing.lock().take();
             match configurator {
                 Some(configurator) => configurator.close(timeout).await,
-                None => is_waiting,
+                // It hangs, or waits for its first configuration: then there is no handler.
+                None => close_handlers(&serving, &counted, timeout).await,
             }
-        });
+        };
+        self.components.started_with_reserve(StopStep::Handlers, "handlers", RESERVED, close);
         let begun = Instant::now();
         (Arc::clone(&runtime), FirstConfiguration { applied, task: first, begun, store: waited, runtime })
     }
@@ -218,12 +224,11 @@ impl Start<'_> {
         match self.effects.follow_configuration(waiting, stop.clone()) {
             Ok(task) => {
                 let back = Arc::clone(configurator);
-                self.components.started(StopStep::Configuration, "configuration", async move |_| {
+                self.components.started(StopStep::Configuration, "configuration", async move |limit| {
                     stop.cancel();
-                    let ended = task.end().await;
-                    let well = ended.is_some();
-                    *back.lock() = ended;
-                    well
+                    let (configurator, well) = task.end(limit).await.unzip();
+                    *back.lock() = configurator;
+                    well.unwrap_or(false)
                 });
                 Ok(())
             }

@@ -32,3 +32,30 @@ async fn a_host_that_is_redirected_to_is_not_told_the_url() {
     let told = second.join().unwrap();
     assert!(!["secret", "hunter2", "ann"].iter().any(|text| told.contains(text)), "{told}");
 }
+
+/// Of presigned URLs, whose parameters have no names of secrets.
+#[tokio::test]
+async fn a_signature_in_a_url_is_in_no_text() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let broken = "HTTP/1.1 200 OK\r\ncontent-length: 40\r\n\r\neve\n".to_owned();
+    let answer = answering(listener, broken);
+    let query = "sv=2&sig=PRIVATE&X-Amz-Signature=PRIVATE";
+    let urls = [
+        format!("http://{at}/list?{query}"),
+        // Nobody listens there any more.
+        format!("http://{at}/list?{query}"),
+        format!("http://[::1/list?{query}"),
+        format!("http://u b/list?{query}"),
+        format!("ftp://h/list?{query}"),
+        format!("http://h:x/\"?{query}"),
+    ];
+    for url in urls {
+        let source = ListSource::Url(url.clone());
+        let fetched = Fetcher::default().fetch(&source, MAX_FETCH_TIME).await;
+        let text = fetched.map(|_| String::new()).unwrap_or_else(|error| error.text);
+        assert!(text.contains("?sv=***&sig=***&X-Amz-Signature=***"), "{text}");
+        assert!(!text.contains("PRIVATE") && !source.name().contains("PRIVATE"), "{text}");
+    }
+    assert!(answer.join().unwrap().contains("sig=PRIVATE"), "the provider gets it");
+}

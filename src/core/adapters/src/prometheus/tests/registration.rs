@@ -40,6 +40,33 @@ async fn bad_metrics_refuse_the_handler_and_change_nothing() {
 }
 
 #[tokio::test]
+async fn series_of_a_histogram_have_their_names_alone() {
+    let histogram = info("hist", MetricKind::Distribution, &[]);
+    for end in ["count", "sum", "bucket"] {
+        let series = info(&format!("hist_{end}"), MetricKind::Counter, &[]);
+        let why = format!("\"istio_hist_{end}\" is the name of a series of the histogram \"istio_hist\"");
+        for both in [[&histogram, &series], [&series, &histogram]] {
+            let both = params(both.map(MetricInfo::clone).to_vec());
+            let refused = build(&both, &[], &test_env("h.istio-system")).await.err().unwrap();
+            assert!(refused.to_string().contains(&why), "{refused}");
+            let mut problems = Diagnostics::new();
+            Prometheus::validate(&both, &[], &mut problems);
+            assert!(problems.iter().any(|problem| problem.message.contains(&why)), "{why}");
+        }
+        // Those of another handler.
+        let env = test_env("h.istio-system");
+        let _first = build(&params(vec![histogram.clone()]), &[], &env).await.unwrap();
+        let other = Env { handler_name: "i.istio-system".into(), ..env };
+        let refused = build(&params(vec![series.clone()]), &[], &other).await.err().unwrap();
+        assert!(refused.to_string().contains(&why), "{refused}");
+    }
+    let others = ["hist_counts", "histcount", "his", "hist_count_total"];
+    let others = others.iter().map(|name| info(name, MetricKind::Counter, &[]));
+    let metrics = std::iter::once(histogram).chain(others).collect();
+    assert!(build(&params(metrics), &[], &test_env("h.istio-system")).await.is_ok());
+}
+
+#[tokio::test]
 async fn equal_metrics_are_shared() {
     let env = test_env("h.istio-system");
     let instances = [metric("a", &[]), metric("b", &[])];
