@@ -106,3 +106,59 @@ spec: {actions: [{handler: h, instances: [good]}]}
     let validations = VALIDATIONS.load(Ordering::Relaxed);
     assert!(validations < TRIALS, "{validations} validations");
 }
+
+/// Handler `a` limits eve; `b` refuses mallory, and eve from now on. `trial`: annotations and instance of the rule of `a`; `users` and
+/// `instance`: of that of `b`.
+fn moved(trial: (&str, &str), users: &str, instance: &str) -> Files {
+    let mut files = Files::default();
+    let parts = ["a", "b"].map(|name| {
+        format!("kind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\nspec: {{compiledAdapter: picky, params: {{}}}}\n---\n")
+    });
+    let instances = ["good", "bad"].map(|name| {
+        format!("kind: instance\nmetadata: {{name: {name}, namespace: istio-system}}\nspec: {{compiledTemplate: checknothing}}\n---\n")
+    });
+    files.put("/conf/parts.yaml", format!("{}{}", parts.concat(), instances.concat()));
+    let (annotations, taken) = trial;
+    files.put(
+        "/conf/a.yaml",
+        format!(
+            "kind: rule\nmetadata: {{name: a, namespace: istio-system{annotations}}}\n\
+             spec: {{match: source.user == \"eve\", actions: [{{handler: a, instances: [{taken}]}}]}}\n"
+        ),
+    );
+    files.put(
+        "/conf/b.yaml",
+        format!(
+            "kind: rule\nmetadata: {{name: b, namespace: istio-system}}\n\
+             spec: {{match: {users}, actions: [{{handler: b, instances: [{instance}]}}]}}\n"
+        ),
+    );
+    files
+}
+
+#[test]
+fn a_rejected_trial_waits_for_the_rule_that_is_to_refuse_instead() {
+    let mallory = "source.user == \"mallory\"";
+    let both = "source.user == \"mallory\" || source.user == \"eve\"";
+    let in_trial = ", annotations: {mixer.dev/dry-run: \"true\"}";
+    let registry = Registry { adapters: Inventory::new(&ADAPTERS), extensions: &[] };
+    let mut stage = Stage::on_virtual_time(OnConfigError::KeepLast, registry);
+    stage.start(&moved(("", "good"), mallory, "good"));
+    assert_eq!(
+        ["eve", "mallory", "bob"].map(|user| stage.check(user)),
+        [Answer::Denied, Answer::Denied, Answer::Allowed]
+    );
+    // What is to refuse eve from now on has an error.
+    stage.change(&moved((in_trial, "bad"), both, "bad"));
+    assert_eq!(
+        ["eve", "mallory", "bob"].map(|user| stage.check(user)),
+        [Answer::Denied, Answer::Denied, Answer::Allowed]
+    );
+    // Mended, the trial is left out, and refuses nobody.
+    stage.change(&moved((in_trial, "bad"), both, "good"));
+    assert_eq!(stage.check("eve"), Answer::Denied);
+    assert!(stage.published().diagnostics.iter().any(|problem| problem.code == "dry-run-rejected"));
+    // Nothing waits: it passes as written.
+    stage.change(&moved((in_trial, "bad"), mallory, "good"));
+    assert_eq!(stage.check("eve"), Answer::Allowed);
+}

@@ -108,7 +108,20 @@ impl<'l> Corrections<'l> {
         self.last.resources()?;
         let changed =
             self.of_stages(&[BuildStage::Parts, BuildStage::Rules, BuildStage::Extensions], builder);
-        changed.iter().any(|key| self.get(key).is_none()).then_some(changed)
+        changed.iter().any(|key| self.serves_as_read(key, builder)).then_some(changed)
+    }
+
+    /// Whether a resource that differs from its last good version refuses only what it is to refuse from now on: nothing replaces it, or
+    /// it [is released](Self::is_released).
+    pub(super) fn serves_as_read(&self, key: &ResourceKey, builder: &SnapshotBuilder) -> bool {
+        self.get(key).is_none() || self.is_released(key, builder)
+    }
+
+    /// Whether a rule is left out in dry run, of which the last good version is enforced. What that refused passes now, as written.
+    pub(super) fn is_released(&self, key: &ResourceKey, builder: &SnapshotBuilder) -> bool {
+        self.get(key).is_some_and(|replaced| replaced.by.is_none())
+            && self.read.resources.contains_key(key)
+            && self.last.get(key).is_some_and(|good| builder.may_enforce(good))
     }
 
     /// The resources that serve in their last good version: those that replace what was read, or what is missing, and those of a file of

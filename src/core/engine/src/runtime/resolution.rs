@@ -356,7 +356,8 @@ impl<'l> Resolution<'l> {
 
     /// Replaces a resource by its last good version, or leaves it out if it has none. False if it is the last good one.
     fn replace(&mut self, key: &ResourceKey, reason: &Reason, builder: &SnapshotBuilder) -> bool {
-        if let Some(known) = self.corrections.get(key) {
+        let known = self.corrections.get(key).filter(|_| !self.corrections.is_released(key, builder));
+        if let Some(known) = known {
             return known.pass == self.corrections.pass;
         }
         let differs = self.corrections.last.differs(key, self.corrections.read.resources.get(key));

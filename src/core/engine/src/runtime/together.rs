@@ -75,7 +75,8 @@ pub(super) fn changed_together(
     let Some(keys) = corrections.changes_that_serve(builder) else { return Vec::new() };
     let mut waiting = corrections.previous(builder);
     let unknown = corrections.unknown(&waiting);
-    waiting.extend(corrections.left_out().map(|(new, reason)| (new.key.clone(), reason.clone())));
+    let left_out = corrections.left_out().filter(|(new, _)| !corrections.is_released(&new.key, builder));
+    waiting.extend(left_out.map(|(new, reason)| (new.key.clone(), reason.clone())));
     let OutOfSight { cause, is_partial } = unseen;
     if waiting.is_empty() && cause.is_none() {
         return Vec::new();
@@ -450,7 +451,8 @@ impl<'c> Search<'c> {
 
     fn loosened(&mut self) -> &mut Loosened {
         let loosened = self.loosened.take().unwrap_or_else(|| {
-            let serving = self.changed.keys.iter().filter(|key| self.corrections.get(key).is_none());
+            let (corrections, builder) = (self.corrections, self.builder);
+            let serving = self.changed.keys.iter().filter(|key| corrections.serves_as_read(key, builder));
             Loosened::new(serving, |key| self.effects(key).loss, self.builder)
         });
         self.loosened.insert(loosened)
