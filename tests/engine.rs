@@ -91,6 +91,8 @@ mod trials;
 mod unapplied;
 #[path = "engine/unseen.rs"]
 mod unseen;
+#[path = "engine/unwritten.rs"]
+mod unwritten;
 #[path = "engine/waiting.rs"]
 mod waiting;
 #[path = "engine/world.rs"]

@@ -541,10 +541,15 @@ impl Stage {
 
     /// A check of a user at a path.
     pub(crate) fn check_at(&self, user: &str, path: Option<&str>) -> Answer {
+        let path = path.map(|path| ("request.path", path));
+        self.check_with([("source.user", user)].into_iter().chain(path))
+    }
+
+    /// A check of a request with these attributes.
+    pub(crate) fn check_with<'a>(&self, texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Answer {
         let mut attributes = OwnedAttributes::new();
-        attributes.insert("source.user", OwnedValue::String(user.into()));
-        if let Some(path) = path {
-            attributes.insert("request.path", OwnedValue::String(path.into()));
+        for (name, text) in texts {
+            attributes.insert(name, OwnedValue::String(text.into()));
         }
         let call = CheckCall { deduplication_id: "", quotas: BTreeMap::new() };
         let body = encode_check_request(&attributes, 0, &call);

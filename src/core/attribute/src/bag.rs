@@ -13,7 +13,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use self::references::References;
-use self::search::SearchBudget;
+use self::search::TextBudget;
 use super::wire::{AttributeEntry, CompressedAttributes, DecodeError, Payload, RawMap, Words, text_len};
 use super::{SlotId, StringMap, Value, Vocabulary};
 
@@ -44,7 +44,7 @@ pub struct AttributeBag<'a> {
     /// The outputs that expressions read now, by position.
     outputs: Cell<&'a [Option<Value<'a>>]>,
     references: References<'a>,
-    searches: SearchBudget,
+    texts: TextBudget,
 }
 
 /// A value that the request did not carry.
@@ -122,7 +122,7 @@ impl<'a> AttributeBag<'a> {
             overlay: ArenaVec::new_in(arena),
             outputs: Cell::new(&[]),
             references: References::new(vocabulary.len(), arena),
-            searches: SearchBudget::new(Self::SEARCH_LIMIT),
+            texts: TextBudget::new(Self::SEARCH_LIMIT),
         }
     }
 
@@ -157,7 +157,7 @@ impl<'a> AttributeBag<'a> {
         self.overlay.clear();
         self.outputs.set(&[]);
         self.references.clear();
-        self.searches.renew();
+        self.texts.renew();
         self.fill(attributes, default_words);
     }
 

@@ -27,6 +27,7 @@ mod requests;
 mod resolution;
 mod rule_changes;
 mod together;
+mod type_changes;
 mod withheld;
 
 pub use config_cache::{

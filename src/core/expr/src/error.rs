@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 /// Steps that one evaluation of CEL may take. Iterating over, copying or comparing an element costs one.
 pub(super) const MAX_STEPS: u32 = 200_000;
+/// Longest text of an error, in bytes.
+const MAX_TEXT: usize = 4 << 10;
 
 /// The step of compilation that rejected an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,6 +77,8 @@ pub enum Bound {
     Steps,
     /// Bytes of long texts that the patterns of one request search.
     SearchedText(u32),
+    /// Bytes of long texts and lists that the expressions of one request make.
+    MadeText(u32),
 }
 
 /// Why an evaluation failed. Cheap to create: failed look-ups are common in match conditions.
@@ -103,9 +107,14 @@ impl<'a> EvalError<'a> {
         matches!(self, EvalError::Absent { .. } | EvalError::NoSuchKey { .. })
     }
 
-    /// An error whose text is formatted into `arena`.
+    /// An error whose text is formatted into `arena`, cut if it is long: it may have what the caller sent.
     pub(super) fn failed(arena: &'a bumpalo::Bump, text: std::fmt::Arguments<'_>) -> EvalError<'a> {
-        EvalError::Failed(arena.alloc_str(&text.to_string()))
+        let mut text = text.to_string();
+        if text.len() > MAX_TEXT {
+            text.truncate(text.floor_char_boundary(MAX_TEXT));
+            text.push('…');
+        }
+        EvalError::Failed(arena.alloc_str(&text))
     }
 }
 
@@ -117,6 +126,9 @@ impl std::fmt::Display for EvalError<'_> {
             EvalError::Exhausted(Bound::Steps) => write!(f, "expression takes more than {MAX_STEPS} steps"),
             EvalError::Exhausted(Bound::SearchedText(bytes)) => {
                 write!(f, "patterns search more than {} MiB of long texts in this request", bytes >> 20)
+            }
+            EvalError::Exhausted(Bound::MadeText(bytes)) => {
+                write!(f, "expressions make more than {} MiB of long texts in this request", bytes >> 20)
             }
             EvalError::Failed(text) => f.write_str(text),
         }

@@ -17,6 +17,7 @@ pub use glob::glob_match;
 pub use ip::{ip, ip_equal};
 pub use regex::{MAX_OF_CONFIGURATION, Pattern, Regex, RegexFacts, RegexSet, TooCostly};
 pub(crate) use regex::{PatternError, TOO_LARGE_TOGETHER, matches};
+pub(crate) use text::made_by_lower;
 pub use text::to_lower;
 pub use time::timestamp;
 pub use uri::{scheme_and_port, uri, uri_equal};

@@ -362,6 +362,57 @@ fn patterns_search_a_bounded_length_of_long_texts() {
 }
 
 #[test]
+fn expressions_make_a_bounded_length_of_long_texts() {
+    let vocabulary = vocabulary();
+    let long = "x".repeat(4999) + "Y";
+    let too_much = Err(EvalError::Exhausted(Bound::MadeText(10_000)));
+    // What comes after may not hide that a text was not made.
+    let programs = [
+        (Language::Cexl, r#"toLower(s1) == "y""#, r#"toLower(s2) == "x""#),
+        (Language::Cexl, r#"s1 + "z" == "y" || true"#, r#"s2 + "z" == "xz""#),
+        (Language::Cel, r#"toLower(s1) == "y" || true"#, r#"toLower(s2) == "x""#),
+        (Language::Cel, r#"s1.reverse() == "y" || true"#, r#"s2.reverse() == "X""#),
+        (Language::Cel, r#"s1 + "z" == "y" || true"#, r#"s2 + "z" == "Xz""#),
+    ];
+    for (language, makes, others) in programs {
+        let others = if language == Language::Cexl { others.replace("xz", "Xz") } else { others.to_owned() };
+        let [makes, others] = [makes, &others].map(|text| compile(language, text, &vocabulary).unwrap());
+        let arena = Bump::new();
+        let mut attributes = OwnedAttributes::new();
+        attributes.insert("s1", &long[1..]);
+        attributes.insert("s2", "X");
+        let encoded = attributes.to_bytes(0);
+        let mut bag = AttributeBag::decode(&encoded, None, &vocabulary, &arena).unwrap();
+        bag.set_search_limit(10_000);
+        for _ in 0..2 {
+            assert!(makes.eval(&bag).is_ok(), "{makes:?}");
+        }
+        assert_eq!(makes.eval(&bag).map(drop), too_much, "{makes:?}");
+        assert!(matches!(makes.explain(&bag).outcome, Outcome::Exhausted(_)));
+        assert_eq!(others.eval(&bag), Ok(Value::Bool(true)), "a short text is always made: {others:?}");
+        bag.replace(&CompressedAttributes::decode(&encoded, &arena).unwrap(), None);
+        assert_eq!(makes.eval(&bag).map(drop), too_much, "the records of a report have one budget");
+        assert!(arena.allocated_bytes() < 100_000);
+    }
+    // A text without capitals is its own.
+    let lower = compile(Language::Cexl, "toLower(s1) == s1", &vocabulary).unwrap();
+    let arena = Bump::new();
+    let mut attributes = OwnedAttributes::new();
+    attributes.insert("s1", "x".repeat(5000).as_str());
+    let encoded = attributes.to_bytes(0);
+    let mut bag = AttributeBag::decode(&encoded, None, &vocabulary, &arena).unwrap();
+    bag.set_search_limit(1000);
+    assert_eq!(lower.eval(&bag), Ok(Value::Bool(true)));
+    // An error that has what the caller sent is cut.
+    attributes.insert("s1", ("x ".repeat(50_000) + "@").as_str());
+    let encoded = attributes.to_bytes(0);
+    let bag = AttributeBag::decode(&encoded, None, &vocabulary, &arena).unwrap();
+    let error = compile(Language::Cexl, "email(s1) == email(s2)", &vocabulary).unwrap();
+    let error = error.eval(&bag).unwrap_err().to_string();
+    assert!((1000..5000).contains(&error.len()), "{}", error.len());
+}
+
+#[test]
 fn explanations_have_the_outcome_of_every_part() {
     assert_eq!(
         explained(

@@ -47,7 +47,7 @@ impl<'a> AttributeBag<'a> {
         default_words: Option<Words<'a>>,
     ) -> Result<(), StrictError> {
         let words = self.words_of(record, default_words);
-        self.searches.renew();
+        self.texts.renew();
         let applied = self.delta.len();
         self.strict_values(record, words)?;
         for index in applied..self.delta.len() {

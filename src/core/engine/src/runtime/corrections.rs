@@ -106,8 +106,8 @@ impl<'l> Corrections<'l> {
     /// The resources that differ from their last good version, if one of them serves as it was read.
     pub(super) fn changes_that_serve(&self, builder: &SnapshotBuilder) -> Option<Vec<ResourceKey>> {
         self.last.resources()?;
-        let changed =
-            self.of_stages(&[BuildStage::Parts, BuildStage::Rules, BuildStage::Extensions], builder);
+        let all = [BuildStage::Vocabulary, BuildStage::Parts, BuildStage::Rules, BuildStage::Extensions];
+        let changed = self.of_stages(&all, builder);
         changed.iter().any(|key| self.serves_as_read(key, builder)).then_some(changed)
     }
 

@@ -5,6 +5,10 @@
 //! conditions select requests ([`Selection`]), and entries of a list of `listchecker` refuse those that have them as a value. What is
 //! not understood counts as all requests that the rules concerned select. The name of an attribute that does not exist counts as the
 //! one that is nearest to it.
+//!
+//! What refuses requests without saying so in its own text counts where it changes: the namespace of a request chooses the rules that decide
+//! about it, a quota that no rule charges may be refused, a request of Envoy that names no namespace is while any of them has rules, and
+//! the type of an attribute decides what a comparison means.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -13,7 +17,9 @@ use std::sync::Arc;
 use foldhash::HashMap;
 
 use super::corrections::Corrections;
-use super::made_attributes::{Attributes, made_by, may_make, only_makes_attributes, read_in};
+use super::made_attributes::{
+    Attributes, SELECTORS, made_by, may_make, may_read, only_makes_attributes, read_by,
+};
 use super::requests::Requests;
 use super::rule_changes::{RuleUse, condition_of};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
@@ -25,6 +31,11 @@ use mixer_expr::Selection;
 
 /// The number of names without an attribute that are compared with all attributes. Each of the others may be any.
 const MAX_COMPARED: usize = 64;
+/// What texts have that charge quotas, and those that name them.
+const QUOTA: &str = "quota";
+/// The attribute with the side of the caller or of the called that reports a request, and the value of the former: the namespace of the
+/// caller chooses the rules.
+const OUTBOUND: (&str, &str) = ("context.reporter.kind", "outbound");
 /// The adapter whose lists are understood.
 const LISTS: &str = "listchecker";
 
@@ -64,6 +75,10 @@ pub(super) trait RuleFacts {
     fn makes_attributes(&self, rule: &RawResource) -> bool;
     /// Whether OK of one of its handlers may allow what a default refuses.
     fn may_allow(&self, rule: &RawResource) -> bool;
+    /// Whether it charges a quota.
+    fn may_charge(&self, rule: &RawResource) -> bool;
+    /// Whether another rule of a namespace, or of any but that of the mesh, decides about requests in whichever version serves.
+    fn has_lasting(&self, namespace: Option<&str>) -> bool;
     /// Whether both versions use the same handlers and instances.
     fn use_same_parts(&self, good: &RawResource, new: &RawResource) -> bool;
 }
@@ -83,19 +98,29 @@ pub(super) struct Reader<'c> {
     has_closed_handlers: bool,
     /// Whether an instance may make attributes.
     has_generators: bool,
+    /// Whether requests of Envoy are charged to quotas, and refused if no rule charges them.
+    has_charges: bool,
+    /// Whether a rule is for the requests to one namespace.
+    has_namespaces: bool,
+    /// Attributes that may have more than one value, or another meaning, in one request. What they are compared with tells nothing.
+    shifting: Attributes,
     /// What is meant by names without an attribute.
     meant: RefCell<HashMap<Box<str>, Option<Box<str>>>>,
 }
 
 impl<'c> Reader<'c> {
-    /// Cost: one pass over all resources.
+    /// `shifting`: attributes that have another value, or another type, in what serves than in the last good configuration or in that which
+    /// is meant. Cost: one pass over all resources.
     pub(super) fn new(
         vocabulary: &'c Vocabulary,
         corrections: &'c Corrections<'c>,
+        shifting: Attributes,
         builder: &'c SnapshotBuilder,
     ) -> Self {
+        let mesh = &*builder.options().default_namespace;
         let versions = [Some(&corrections.read.resources), corrections.last.resources()];
         let (mut has_defaults, mut has_closed_handlers, mut has_generators) = (false, false, false);
+        let (mut has_charges, mut has_namespaces) = (false, false);
         for resource in versions.into_iter().flatten().flat_map(|resources| resources.iter()) {
             has_defaults |= resource.annotations.contains_key(DEFAULT);
             let (is_closed, makes) = (resource.annotations.contains_key(ON_ERROR), may_make(resource));
@@ -103,8 +128,12 @@ impl<'c> Reader<'c> {
                 has_closed_handlers |= is_closed;
                 has_generators |= makes;
             }
+            match builder.stage_of(&resource.key.kind) {
+                BuildStage::Rules => has_namespaces |= *resource.key.namespace != *mesh,
+                BuildStage::Extensions => has_charges |= resource.origin.text.contains(QUOTA),
+                BuildStage::Parts | BuildStage::Vocabulary | BuildStage::Ignored => {}
+            }
         }
-        let mesh = &*builder.options().default_namespace;
         let meant = RefCell::default();
         Self {
             vocabulary,
@@ -114,6 +143,9 @@ impl<'c> Reader<'c> {
             has_defaults,
             has_closed_handlers,
             has_generators,
+            has_charges,
+            has_namespaces,
+            shifting,
             meant,
         }
     }
@@ -126,51 +158,93 @@ impl<'c> Reader<'c> {
         let (before, after) = (enforced(good), enforced(new));
         let namespace = good.or(new).and_then(|rule| self.scope(&rule.key));
         let of = |selection| Requests::of(namespace, selection);
-        let selected = |(rule, document): &(&RawResource, Node)| self.selected_by(rule, document);
-        let effects = match (&before, &after) {
+        let charges =
+            self.has_charges && [good, new].into_iter().flatten().any(|rule| rules.may_charge(rule));
+        let selected = |(rule, document): &(&RawResource, Node)| self.selected_by(rule, document, charges);
+        // Whether the actions of one version are all of the other one.
+        let (mut has_no_more, mut has_no_fewer) = (false, false);
+        let mut effects = match (&before, &after) {
             (None, None) => return Effects::default(),
-            (None, Some(after)) => Effects { gain: of(selected(after)), loss: Requests::default() },
-            (Some(before), None) => Effects { gain: Requests::default(), loss: of(selected(before)) },
+            (None, Some(after)) => {
+                has_no_fewer = true;
+                Effects { gain: of(selected(after)), loss: Requests::default() }
+            }
+            (Some(before), None) => {
+                has_no_more = true;
+                Effects { gain: Requests::default(), loss: of(selected(before)) }
+            }
             (Some((good, document)), Some((new, new_document))) => {
                 let both = RuleUse::between(good, new, [document, new_document]);
                 let uses_same = || both.is_same_beside && rules.use_same_parts(good, new);
-                let all = [self.selected_by(good, document), self.selected_by(new, new_document)];
-                let without = |all: &Selection, other: &Selection, is_use_within: bool| match is_use_within
-                    || uses_same()
-                {
+                has_no_more = both.has_no_more_actions || uses_same();
+                has_no_fewer = both.has_no_fewer_actions || uses_same();
+                let all = [(good, document), (new, new_document)];
+                let all = all.map(|(rule, document)| self.selected_by(rule, document, charges));
+                let without = |all: &Selection, other: &Selection, is_use_within: bool| match is_use_within {
                     true if both.has_same_condition => Selection::never(),
                     true => all.clone().minus(other),
                     false => all.clone(),
                 };
                 let [before, after] = &all;
                 Effects {
-                    gain: of(without(after, before, both.has_no_more_actions)),
-                    loss: of(without(before, after, both.has_no_fewer_actions)),
+                    gain: of(without(after, before, has_no_more)),
+                    loss: of(without(before, after, has_no_fewer)),
                 }
             }
         };
         let may_do_both = |rule| {
             self.has_generators && rules.makes_attributes(rule) || self.has_defaults && rules.may_allow(rule)
         };
-        let may_do_both = [good, new].into_iter().flatten().any(may_do_both);
-        if may_do_both { effects.of_both() } else { effects }
+        if charges || [good, new].into_iter().flatten().any(may_do_both) {
+            effects = effects.of_both();
+        }
+        if let Some(namespace) = good.or(new).map(|rule| &rule.key.namespace) {
+            let refused = (!has_no_more || !has_no_fewer).then(|| self.without_rules_of(namespace, rules));
+            let refused = refused.unwrap_or_default();
+            if !has_no_more {
+                effects.gain.add(refused.clone());
+            }
+            if !has_no_fewer {
+                effects.loss.add(refused);
+            }
+        }
+        effects
+    }
+
+    /// The requests of Envoy that are refused because a namespace has rules: those that name none, and those that misspell it.
+    fn without_rules_of(&self, namespace: &str, rules: &impl RuleFacts) -> Requests {
+        let mut refused = Requests::default();
+        if *namespace == *self.mesh || rules.has_lasting(Some(namespace)) {
+            return refused;
+        }
+        // A name of Kubernetes is misspelt only by one that has no rules.
+        if namespace.trim() != namespace || namespace.to_ascii_lowercase() != namespace {
+            return Requests::any();
+        }
+        refused.add(Requests::misnaming(namespace));
+        if !rules.has_lasting(None) {
+            refused.add(Requests::naming_none());
+        }
+        refused
     }
 
     /// Whether a rule perhaps selects requests in its last good version that its new version does not.
     pub(super) fn may_select_fewer(&self, good: &RawResource, new: &RawResource) -> bool {
         let (document, new_document) = (good.document(), new.document());
-        let selected = || self.selected_by(good, &document);
+        let selected = || self.selected_by(good, &document, false);
         !RuleUse::between(good, new, [&document, &new_document]).has_same_condition
-            && !selected().is_within(&self.selected_by(new, &new_document))
+            && !selected().is_within(&self.selected_by(new, &new_document, false))
     }
 
     /// The effects of a change of a handler, an instance, or what one of them consists of. `uses`: by either version of any rule.
     pub(super) fn of_part(&self, (good, new): Versions<'c>, uses: impl Iterator<Item = Use<'c>>) -> Effects {
         let entries = good.zip(new).and_then(|(good, new)| EntryChange::between(good, new));
+        let may_charge = |part: &RawResource| &*part.key.kind == QUOTA || part.origin.text.contains(QUOTA);
+        let charges = self.has_charges && [good, new].into_iter().flatten().any(may_charge);
         let (mut reach, mut added, mut removed) =
             (Requests::default(), Requests::default(), Requests::default());
         for Use { rule, instances } in uses {
-            let (namespace, selection) = (self.scope(&rule.key), self.selected(rule));
+            let (namespace, selection) = (self.scope(&rule.key), self.selected(rule, charges));
             match &entries {
                 None => reach.add(Requests::of(namespace, selection)),
                 Some(entries) => {
@@ -194,46 +268,114 @@ impl<'c> Reader<'c> {
         if self.has_defaults { effects.of_both() } else { effects }
     }
 
-    /// The effects of a change of a resource of an extension.
-    pub(super) fn of_extension(&self, key: &'c ResourceKey, (good, new): Versions<'c>) -> Effects {
+    /// The effects of a change of a resource of an extension that no adapter reads.
+    pub(super) fn of_extension(&self, (good, new): Versions<'c>) -> Effects {
         if [good, new].into_iter().flatten().all(only_makes_attributes) {
             let made = [good, new].into_iter().flatten().flat_map(made_by).collect();
             if !self.is_any_read(&made) {
                 return Effects::default();
             }
         }
-        // Roles decide about requests to their namespace.
-        match self.builder.adapter_reading(&key.kind) {
-            Some(_) => Effects::either(Requests::of(self.scope(key), Selection::all())),
-            None => Effects::either(Requests::any()),
-        }
+        Effects::either(Requests::any())
     }
 
-    /// Whether a rule or instance reads one of these attributes, in any version.
-    fn is_any_read(&self, attributes: &Attributes) -> bool {
-        let versions = [Some(&self.corrections.read.resources), self.corrections.last.resources()];
-        let mut resources = versions.into_iter().flatten().flat_map(|resources| resources.iter());
-        resources.any(|resource| {
-            let stage = self.builder.stage_of(&resource.key.kind);
-            matches!(stage, BuildStage::Rules | BuildStage::Parts)
-                && read_in(&resource.origin.text).any(|read| attributes.contains(read))
+    /// The effects of a change of a role: it decides about requests to its namespace, which is that of the rule or what the instance says.
+    /// `uses`: of the handlers that read it, by either version of any rule.
+    pub(super) fn of_role(&self, key: &ResourceKey, uses: impl Iterator<Item = Use<'c>>) -> Effects {
+        let mut reach = Requests::default();
+        for Use { rule, instances } in uses {
+            let (namespace, selection) = (self.scope(&rule.key), self.selected(rule, false));
+            match self.scope(key).filter(|_| self.are_of_destination(&instances)) {
+                None => reach.add(Requests::of(namespace, selection)),
+                Some(own) => {
+                    let (attribute, value) = OUTBOUND;
+                    let names = &mut |name: &str| self.attribute(name);
+                    let outbound = Selection::of_operand(attribute, [value], names).and(selection.clone());
+                    reach.add(Requests::of(namespace, outbound));
+                    if namespace.is_none_or(|namespace| namespace == own) {
+                        reach.add(Requests::of(Some(own), selection));
+                    }
+                }
+            }
+            if reach.is_any() {
+                break;
+            }
+        }
+        Effects::either(reach)
+    }
+
+    /// Whether these instances, in either version, ask for roles of the namespace that a request is to, or of none.
+    fn are_of_destination(&self, instances: &[Option<ResourceKey>]) -> bool {
+        let is_of_destination = |instance: &RawResource| {
+            let document = instance.document();
+            let action = params_of(&document).and_then(|params| params.member("action"));
+            let namespace = action.and_then(|action| action.member("namespace")).and_then(Node::as_str);
+            let attribute = namespace.and_then(|text| text.split('|').next()).map(str::trim);
+            attribute == Some("destination.namespace")
+        };
+        instances.iter().all(|instance| {
+            let Some(key) = instance else { return false };
+            let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
+            versions.into_iter().flatten().all(|version| is_of_destination(version))
         })
     }
 
-    /// The namespace of the requests that a rule or role decides about; all if it is for the mesh.
-    fn scope<'k>(&self, key: &'k ResourceKey) -> Option<&'k Arc<str>> {
-        Some(&key.namespace).filter(|namespace| ***namespace != *self.mesh)
+    /// The effects of another type of attributes: what the rules select that read them, or of which a part does.
+    pub(super) fn of_types<U: Iterator<Item = Use<'c>>>(
+        &self,
+        retyped: &Attributes,
+        rules: &impl RuleFacts,
+        uses_of: impl Fn(&'c ResourceKey) -> U,
+    ) -> Effects {
+        let versions = [Some(&self.corrections.read.resources), self.corrections.last.resources()];
+        let mut reach = Requests::default();
+        for resource in versions.into_iter().flatten().flat_map(|resources| resources.iter()) {
+            if reach.is_any() || self.builder.ends_early() {
+                break;
+            }
+            if !self.reads_any(resource, retyped) {
+                continue;
+            }
+            let of = |rule: &RawResource| Requests::of(self.scope(&rule.key), self.selected(rule, true));
+            match self.builder.stage_of(&resource.key.kind) {
+                BuildStage::Rules if rules.may_enforce(resource) => reach.add(of(resource)),
+                BuildStage::Parts => uses_of(&resource.key).for_each(|used| reach.add(of(used.rule))),
+                BuildStage::Extensions => reach = Requests::any(),
+                BuildStage::Rules | BuildStage::Vocabulary | BuildStage::Ignored => {}
+            }
+        }
+        Effects::either(reach)
     }
 
-    /// The requests that a rule selects.
-    fn selected(&self, rule: &RawResource) -> Selection {
-        self.selected_by(rule, &rule.document())
+    /// Whether anything reads one of these attributes, in any version.
+    fn is_any_read(&self, attributes: &Attributes) -> bool {
+        let chooses = self.has_namespaces && SELECTORS.iter().any(|name| attributes.contains(*name));
+        let versions = [Some(&self.corrections.read.resources), self.corrections.last.resources()];
+        let mut resources = versions.into_iter().flatten().flat_map(|resources| resources.iter());
+        chooses || resources.any(|resource| self.reads_any(resource, attributes))
+    }
+
+    fn reads_any(&self, resource: &RawResource, attributes: &Attributes) -> bool {
+        may_read(resource, self.builder)
+            && read_by(resource, self.builder).any(|read| attributes.contains(read))
+    }
+
+    /// The namespace of the requests that a rule or role decides about; all if it is for the mesh, or if that of a request is not known.
+    fn scope<'k>(&self, key: &'k ResourceKey) -> Option<&'k Arc<str>> {
+        let shifts = !self.shifting.is_empty() && SELECTORS.iter().any(|name| self.shifting.contains(*name));
+        Some(&key.namespace).filter(|namespace| !shifts && ***namespace != *self.mesh)
+    }
+
+    /// The requests that a rule selects; `fails_closed`: also those of which its condition fails.
+    fn selected(&self, rule: &RawResource, fails_closed: bool) -> Selection {
+        self.selected_by(rule, &rule.document(), fails_closed)
     }
 
     /// The same, of its document.
-    fn selected_by(&self, rule: &RawResource, document: &Node) -> Selection {
+    fn selected_by(&self, rule: &RawResource, document: &Node, fails_closed: bool) -> Selection {
         let Some(condition) = condition_of(document) else { return Selection::all() };
-        let fails_closed = self.has_closed_handlers || rule.annotations.contains_key(ON_ERROR);
+        let fails_closed =
+            fails_closed || self.has_closed_handlers || rule.annotations.contains_key(ON_ERROR);
         let Some(text) = condition.as_str() else { return Selection::unknown() };
         if text.trim().is_empty() {
             return Selection::all();
@@ -260,6 +402,9 @@ impl<'c> Reader<'c> {
 
     /// The attribute with a name, or that which is nearest to it.
     fn attribute(&self, name: &str) -> Option<Box<str>> {
+        if self.shifting.contains(name) {
+            return None;
+        }
         if self.vocabulary.slot(name.as_bytes()).is_some() {
             return Some(name.into());
         }

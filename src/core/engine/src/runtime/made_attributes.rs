@@ -42,6 +42,22 @@ pub(super) fn only_makes_attributes(resource: &RawResource) -> bool {
     !fields.is_empty() && fields.iter().all(|field| &*field.key == MAPPINGS)
 }
 
+/// The namespace of requests of Envoy that name none; the field that chooses it, and the attribute that it makes.
+const DEFAULT_NAMESPACE: (&str, &str) = ("defaultNamespace", "destination.namespace");
+
+/// The attribute that both versions of an `envoybridge` give another value where a request has none.
+pub(super) fn defaulted_otherwise(good: &RawResource, new: &RawResource) -> Option<&'static str> {
+    let (field, attribute) = DEFAULT_NAMESPACE;
+    let documents = [good.document(), new.document()];
+    let [before, after] =
+        documents.each_ref().map(|document| document.member("spec").and_then(|spec| spec.member(field)));
+    let is_same = match (before, after) {
+        (Some(before), Some(after)) => before.same_value(after),
+        (before, after) => before.is_none() && after.is_none(),
+    };
+    (!is_same).then_some(attribute)
+}
+
 fn collect(node: &Node, made: &mut Attributes) {
     node.items().iter().for_each(|item| collect(item, made));
     for entry in node.entries() {
@@ -66,6 +82,33 @@ pub(super) fn read_in(text: &str) -> impl Iterator<Item = &str> {
     words(text).flat_map(beginnings)
 }
 
+/// The attributes that choose the namespace whose rules decide about a request.
+pub(super) const SELECTORS: [&str; 3] =
+    ["context.reporter.kind", "destination.namespace", "source.namespace"];
+
+/// The attributes that a resource may read: those in its text, and of a rule that is not for the mesh those that choose its requests.
+pub(super) fn read_by<'r>(
+    resource: &'r RawResource,
+    builder: &SnapshotBuilder,
+) -> impl Iterator<Item = &'r str> + use<'r> {
+    let RawResource { key, origin, .. } = resource;
+    let is_chosen = builder.stage_of(&key.kind) == BuildStage::Rules
+        && *key.namespace != *builder.options().default_namespace;
+    let selectors = SELECTORS.into_iter().filter(move |_| is_chosen);
+    read_in(&origin.text).chain(selectors)
+}
+
+/// Whether a resource may read attributes: a rule, an instance, and what charges or describes requests by them. A mapping names those
+/// that it makes.
+pub(super) fn may_read(resource: &RawResource, builder: &SnapshotBuilder) -> bool {
+    let kind = &resource.key.kind;
+    match builder.stage_of(kind) {
+        BuildStage::Parts | BuildStage::Rules => true,
+        BuildStage::Extensions => builder.adapter_reading(kind).is_none() && !only_makes_attributes(resource),
+        BuildStage::Vocabulary | BuildStage::Ignored => false,
+    }
+}
+
 /// Changed resources by attributes that they make, or that they read.
 #[derive(Debug, Default)]
 pub(super) struct ByAttribute {
@@ -78,23 +121,21 @@ impl ByAttribute {
         self.resources.entry(attribute.into()).or_default().push(key.clone());
     }
 
-    /// The rules and instances among these that read attributes, in their new version or in the last good one. One that is deleted
-    /// reads nothing any more.
+    /// Those among these that read attributes, in their new version or in the last good one. One that is deleted reads nothing any more.
     pub(super) fn readers(
         changed: &[ResourceKey],
         corrections: &Corrections<'_>,
         builder: &SnapshotBuilder,
     ) -> Self {
         let mut all = Self::default();
-        let may_read =
-            |key: &&ResourceKey| matches!(builder.stage_of(&key.kind), BuildStage::Parts | BuildStage::Rules);
-        for key in changed.iter().filter(may_read) {
+        for key in changed {
             if builder.ends_early() {
                 break;
             }
             let Some(new) = corrections.read.resources.get(key) else { continue };
             let versions = [Some(new), corrections.last.get(key)].into_iter().flatten();
-            let read: BTreeSet<&str> = versions.flat_map(|version| read_in(&version.origin.text)).collect();
+            let reading = versions.filter(|version| may_read(version, builder));
+            let read: BTreeSet<&str> = reading.flat_map(|version| read_by(version, builder)).collect();
             read.into_iter().for_each(|attribute| all.add(attribute, key));
         }
         all

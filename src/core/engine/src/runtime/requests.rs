@@ -35,6 +35,17 @@ impl Requests {
         Self { is_any: false, parts: vec![Part { namespace: namespace.cloned(), selection }] }
     }
 
+    /// Requests that name no namespace.
+    pub(super) fn naming_none() -> Self {
+        // No namespace has such a name.
+        Self::of(Some(&Arc::from("")), Selection::all())
+    }
+
+    /// Requests that name a namespace in other letters, with which they name no other one.
+    pub(super) fn misnaming(namespace: &str) -> Self {
+        Self::of(Some(&format!(" {namespace}").into()), Selection::all())
+    }
+
     /// Whether it has none.
     pub(super) fn is_empty(&self) -> bool {
         !self.is_any && self.parts.is_empty()

@@ -28,9 +28,10 @@ use super::effects::{Effects, Reader, RuleFacts, Use};
 use super::extension_changes::ExtensionChanges;
 use super::kept::{CommonCause, Reason};
 use super::loosened::Loosened;
-use super::made_attributes::{Attributes, ByAttribute, made_by, read_in};
+use super::made_attributes::{Attributes, ByAttribute, defaulted_otherwise, made_by, read_by};
 use super::requests::Requests;
-use super::rule_changes::{RuleChange, RuleText, prefixes};
+use super::rule_changes::{RuleChange, RuleText, RuleUse, prefixes};
+use super::type_changes::{declared_by, retyped};
 use crate::snapshot::{
     ActionConfig, BuildStage, InstanceConfig, RuleConfig, Snapshot, SnapshotBuilder, candidates,
 };
@@ -59,8 +60,8 @@ pub(super) struct OutOfSight {
 ///   `envoybridge`;
 /// - with a resource of an extension, such as a role, those of its namespace that name it, or that it names, the parts and rules whose
 ///   adapter reads it, and the rules that no longer have a quota that it names;
-/// - with what makes an attribute, such as an instance of a generator, the rules and instances that read it, and the other way round, unless only
-///   actions of the rule changed;
+/// - with what makes an attribute, such as an instance of a generator, or a manifest that gives it another type, what reads it, and the other way
+///   round, unless only actions of the rule changed: rules and instances, a rule that is not for the mesh also what chooses the namespace of a request;
 /// - with each of these and with a new one that is left out, what may let pass now what they are to refuse: the rule that is split, the list of
 ///   which an entry moves to another one; with what is out of sight, whatever may let pass more.
 ///
@@ -101,7 +102,8 @@ pub(super) fn changed_together(
             BuildStage::Parts => search.with_part(&key),
             BuildStage::Rules => search.with_rule(&key),
             BuildStage::Extensions => search.with_extension(&key),
-            BuildStage::Vocabulary | BuildStage::Ignored => continue,
+            BuildStage::Vocabulary => Vec::new(),
+            BuildStage::Ignored => continue,
         };
         let made = search.with_made(&key, stage);
         let is_own = reason.problem.as_ref().is_some_and(|problem| problem.resource == key.to_string());
@@ -173,6 +175,10 @@ struct Search<'c> {
     makers: Option<ByAttribute>,
     /// What changed and reads attributes, by these.
     attribute_readers: Option<ByAttribute>,
+    /// The attributes whose type is another one.
+    retyped: OnceCell<Attributes>,
+    /// The namespaces with rules that decide in whichever version serves.
+    lasting: OnceCell<BTreeSet<&'c str>>,
     /// The attributes that either version of an instance makes.
     made: HashMap<ResourceKey, Rc<Attributes>>,
     builder: &'c SnapshotBuilder,
@@ -217,6 +223,8 @@ impl<'c> Search<'c> {
             named: OnceCell::new(),
             makers: None,
             attribute_readers: None,
+            retyped: OnceCell::new(),
+            lasting: OnceCell::new(),
             made: HashMap::default(),
             builder,
         }
@@ -366,11 +374,12 @@ impl<'c> Search<'c> {
                 .get_or_insert_with(|| ByAttribute::readers(changed, corrections, builder));
             with = readers.take(made.iter().map(|attribute| &**attribute));
         }
-        if self.reads_otherwise(key, stage)
+        if stage != BuildStage::Vocabulary
+            && self.reads_otherwise(key, stage)
             && let Some(good) = self.corrections.last.get(key)
         {
             let mut makers = self.makers.take().unwrap_or_else(|| self.makers());
-            with.extend(makers.take(read_in(&good.origin.text)));
+            with.extend(makers.take(read_by(good, self.builder)));
             self.makers = Some(makers);
         }
         with
@@ -403,7 +412,13 @@ impl<'c> Search<'c> {
                 let own = std::iter::once(key).filter(|key| !self.uses.contains_key(key));
                 own.chain(generators.map(|instance| &instance.key)).cloned().collect()
             }
-            BuildStage::Extensions if self.builder.adapter_reading(&key.kind).is_none() => vec![key.clone()],
+            BuildStage::Extensions if self.builder.adapter_reading(&key.kind).is_none() => {
+                if let [Some(good), Some(new)] = versions {
+                    all.extend(defaulted_otherwise(good, new).map(Box::from));
+                }
+                vec![key.clone()]
+            }
+            BuildStage::Vocabulary => return self.retyped_by(key),
             _ => Vec::new(),
         };
         for instance in instances {
@@ -471,13 +486,100 @@ impl<'c> Search<'c> {
             (BuildStage::Parts, (None, Some(_))) => {
                 Effects { loss: Requests::default(), ..reader.of_part(versions, self.uses_of(key)) }
             }
-            (BuildStage::Extensions, _) => reader.of_extension(key, versions),
-            (BuildStage::Parts | BuildStage::Vocabulary | BuildStage::Ignored, _) => Effects::default(),
+            (BuildStage::Extensions, _) => match self.builder.adapter_reading(&key.kind) {
+                Some(adapter) => reader.of_role(key, self.uses_by(adapter)),
+                None => reader.of_extension(versions),
+            },
+            (BuildStage::Vocabulary, _) => {
+                let retyped = self.retyped_by(key);
+                if retyped.is_empty() {
+                    return Effects::default();
+                }
+                reader.of_types(&retyped, self, |part| self.uses_of(part))
+            }
+            (BuildStage::Parts | BuildStage::Ignored, _) => Effects::default(),
         }
     }
 
     fn reader(&self) -> &Reader<'c> {
-        self.reader.get_or_init(|| Reader::new(&self.snapshot.vocabulary, self.corrections, self.builder))
+        self.reader.get_or_init(|| {
+            Reader::new(&self.snapshot.vocabulary, self.corrections, self.shifting(), self.builder)
+        })
+    }
+
+    /// The attributes whose type is another one.
+    fn retyped(&self) -> &Attributes {
+        self.retyped.get_or_init(|| {
+            let mut changed = self.changed.keys.iter();
+            let any = changed.any(|key| self.builder.stage_of(&key.kind) == BuildStage::Vocabulary);
+            if any { retyped(self.corrections, self.builder) } else { Attributes::new() }
+        })
+    }
+
+    /// Those among them that a manifest declares, in either version.
+    fn retyped_by(&self, manifest: &ResourceKey) -> Attributes {
+        let retyped = self.retyped();
+        if retyped.is_empty() {
+            return Attributes::new();
+        }
+        let versions = [self.corrections.last.get(manifest), self.corrections.read.resources.get(manifest)];
+        let declared = versions.into_iter().flatten().flat_map(|version| declared_by(version));
+        declared.map(|(name, _)| name).filter(|name| retyped.contains(name)).collect()
+    }
+
+    /// The attributes that may have several values or meanings in one request: those of another type and, if what generators do may change, those
+    /// that they make, because the rules that have them make attributes are chosen by what a request has before.
+    fn shifting(&self) -> Attributes {
+        let retyped = self.retyped();
+        let generates = |part: &ResourceKey| !self.versions_made_by(part).is_empty();
+        let has_changed = || {
+            let parts =
+                self.changed.keys.iter().filter(|key| self.builder.stage_of(&key.kind) == BuildStage::Parts);
+            let mut parts = parts.chain(self.named().keys());
+            parts.any(|part| {
+                let actions =
+                    self.uses.get(part).into_iter().flatten().filter_map(|at| self.actions.get(*at));
+                generates(part) || actions.flat_map(|(_, action)| generators_of(action)).next().is_some()
+            })
+        };
+        let mut shifting = retyped.clone();
+        if !retyped.is_empty() || has_changed() {
+            let versions = [Some(&self.corrections.read.resources), self.corrections.last.resources()];
+            let all = versions.into_iter().flatten().flat_map(|resources| resources.iter());
+            let parts = all.filter(|part| self.builder.stage_of(&part.key.kind) == BuildStage::Parts);
+            shifting.extend(parts.flat_map(|part| made_by(part)));
+        }
+        shifting
+    }
+
+    /// The attributes that either version of a part makes.
+    fn versions_made_by(&self, part: &ResourceKey) -> Attributes {
+        let versions = [self.corrections.last.get(part), self.corrections.read.resources.get(part)];
+        versions.into_iter().flatten().flat_map(|version| made_by(version)).collect()
+    }
+
+    /// The uses of the handlers of an adapter, by either version of each rule.
+    fn uses_by(&self, adapter: &'static str) -> impl Iterator<Item = Use<'c>> + '_ {
+        let handlers = self.snapshot.handlers.iter().map(|handler| &**handler);
+        let handlers = handlers.filter(move |handler| handler.adapter.info().name == adapter);
+        handlers.flat_map(|handler| self.uses_of(&handler.key))
+    }
+
+    /// The namespaces, other than that of the mesh, with rules that refuse requests in whichever version serves.
+    fn lasting(&self) -> &BTreeSet<&'c str> {
+        self.lasting.get_or_init(|| {
+            let rules = self.snapshot.rules.iter().map(|rule| &**rule);
+            let rules = rules.filter(|rule| !rule.of_mesh && !rule.dry_run && decides(rule));
+            let lasting = rules.filter(|rule| {
+                let (last, read) = (self.corrections.last.get(&rule.key), &self.corrections.read);
+                let Some((good, new)) = last.zip(read.resources.get(&rule.key)) else { return false };
+                !self.corrections.last.differs(&rule.key, Some(new)) || {
+                    let both = RuleUse::between(good, new, [&good.document(), &new.document()]);
+                    both.has_no_fewer_actions && both.has_no_more_actions
+                }
+            });
+            lasting.map(|rule| &*rule.key.namespace).collect()
+        })
     }
 
     /// The uses of a part that may refuse, by either version of each rule.
@@ -538,6 +640,21 @@ impl RuleFacts for Search<'_> {
         })
     }
 
+    fn may_charge(&self, rule: &RawResource) -> bool {
+        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
+        actions.iter().flat_map(|parts| parts.iter().skip(1)).any(|instance| {
+            let Some(key) = instance else { return true };
+            let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
+            &*key.kind == "quota"
+                || versions.into_iter().flatten().any(|version| version.origin.text.contains("quota"))
+        })
+    }
+
+    fn has_lasting(&self, namespace: Option<&str>) -> bool {
+        let lasting = self.lasting();
+        namespace.map_or(!lasting.is_empty(), |namespace| lasting.contains(namespace))
+    }
+
     fn may_allow(&self, rule: &RawResource) -> bool {
         let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
         actions.iter().filter_map(|parts| parts.first()).any(|handler| {
@@ -588,6 +705,13 @@ fn moved_into(constant: Option<&str>, name: &str) -> String {
 /// Whether an action decides nothing.
 fn only_reports(action: &ActionConfig) -> bool {
     action.instances.iter().all(|instance| instance.template().variety == Variety::Report)
+}
+
+/// Whether a rule allows or refuses requests, so that one of Envoy that does not name its namespace is refused.
+fn decides(rule: &RuleConfig) -> bool {
+    let mut instances = rule.actions.iter().flat_map(|action| &action.instances);
+    let checks = |variety| matches!(variety, Variety::Check | Variety::CheckWithOutput);
+    rule.denies_by_default || instances.any(|instance| checks(instance.template().variety))
 }
 
 /// The instances of an action whose handler generates attributes of them.

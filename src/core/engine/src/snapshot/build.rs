@@ -24,7 +24,8 @@ use super::rules::{build_rule, may_enforce};
 use super::text_budget;
 use super::unit::{KeptUnit, Unit, UnitChange};
 use super::units::{UnitTables, UnknownResource};
-use super::vocabulary::{build_manifest, merge};
+use super::vocabulary::{build_manifest, built_in, merge};
+use mixer_attribute::ValueType;
 use mixer_base::load::{self, Load, LoadId};
 use mixer_base::shared_map::SharedMap;
 use mixer_base::suggestion::SuggestionBudget;
@@ -261,6 +262,11 @@ impl SnapshotBuilder {
                 BuildStage::Parts
             }
         }
+    }
+
+    /// The type of an attribute that no manifest declares, if it has one.
+    pub(crate) fn built_in_type(&self, name: &str) -> Option<ValueType> {
+        built_in(&self.options).find(|(known, _)| *known == name).map(|(_, value_type)| *value_type)
     }
 
     /// The adapter that reads the resources of a kind, if one does.

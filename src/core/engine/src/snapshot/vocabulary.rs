@@ -77,14 +77,20 @@ pub(super) fn merge<'m>(
             }
         }
     }
-    let extensions = options.registry.extensions;
-    let own = extensions.iter().flat_map(|extension| extension.attributes());
-    let sent = extensions.iter().flat_map(|extension| extension.sent_attributes());
-    let standard = sent.chain(ISTIO).filter(|_| options.standard_attributes);
-    for (name, value_type) in own.chain(standard) {
+    for (name, value_type) in built_in(options) {
         builder.declare_built_in(name, *value_type);
     }
     builder.build()
+}
+
+/// The attributes that need no manifest; the first of a name counts.
+pub(super) fn built_in(
+    options: &SnapshotOptions,
+) -> impl Iterator<Item = &'static (&'static str, ValueType)> + '_ {
+    let extensions = options.registry.extensions;
+    let own = extensions.iter().flat_map(|extension| extension.attributes());
+    let sent = extensions.iter().flat_map(|extension| extension.sent_attributes());
+    own.chain(sent.chain(ISTIO).filter(|_| options.standard_attributes))
 }
 
 /// The problems of manifests that give attributes other types than those with which extensions set them: the attributes would be absent.

@@ -49,6 +49,14 @@ impl<'e, 'a> EvalContext<'e, 'a> {
         Err(self.exceed(Bound::SearchedText(self.bag.search_limit())))
     }
 
+    /// Counts what is about to be made, in bytes. Errors: the expressions of the request make too much.
+    pub(super) fn count_made(&mut self, bytes: usize) -> Result<(), Fault<'a>> {
+        if self.bag.count_made(bytes) {
+            return Ok(());
+        }
+        Err(self.exceed(Bound::MadeText(self.bag.search_limit())))
+    }
+
     fn exceed(&mut self, bound: Bound) -> Fault<'a> {
         self.exceeded = Some(bound);
         Fault::Other(EvalError::Exhausted(bound))

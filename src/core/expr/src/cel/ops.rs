@@ -39,6 +39,13 @@ fn text_function<'a>(context: &mut EvalContext<'_, 'a>, function: Unary, operand
     };
     context.charge_bytes(text.len())?;
     let opaque = |value_type, found: Result<&'a [u8], _>| Ok(Val::Opaque(value_type, found?));
+    context.count_made(match function {
+        // As long, or with three bytes for each that is no UTF-8.
+        Unary::Reverse if text.is_ascii() => text.len(),
+        Unary::Reverse => text.len().saturating_mul(3),
+        Unary::ToLower => functions::made_by_lower(text),
+        _ => 0,
+    })?;
     match function {
         Unary::Reverse => Ok(Val::String(arena.alloc_slice_copy(&convert::reverse(text)))),
         Unary::ToLower => Ok(Val::String(functions::to_lower(text, arena))),
@@ -187,6 +194,7 @@ fn add_lists<'a>(context: &mut EvalContext<'_, 'a>, left: Val<'a>, right: Val<'a
         return Ok(left);
     }
     context.charge(a.len() + b.len())?;
+    context.count_made((a.len() + b.len()).saturating_mul(size_of::<Val<'a>>()))?;
     Ok(Val::Joined(context.arena().alloc_slice_fill_iter(Chain { first: a.iter(), second: b.iter() })))
 }
 
@@ -213,6 +221,7 @@ impl<T: Copy> ExactSizeIterator for Chain<'_, T> {}
 
 fn concatenate<'a>(context: &mut EvalContext<'_, 'a>, a: &[u8], b: &[u8]) -> Result<&'a [u8], Fault<'a>> {
     context.charge_bytes(a.len() + b.len())?;
+    context.count_made(a.len() + b.len())?;
     Ok(context.arena().alloc_slice_fill_iter(Chain { first: a.iter(), second: b.iter() }))
 }
 

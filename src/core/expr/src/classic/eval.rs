@@ -319,8 +319,20 @@ fn count_search<'a>(subject: &[u8], bag: &AttributeBag<'a>) -> Evaluated<'a, ()>
     Err(EvalError::Exhausted(Bound::SearchedText(bag.search_limit())))
 }
 
+/// Counts what is about to be made. Errors: the expressions of the request make too much.
+fn count_made<'a>(bytes: usize, bag: &AttributeBag<'a>) -> Evaluated<'a, ()> {
+    if bag.count_made(bytes) {
+        return Ok(());
+    }
+    Err(EvalError::Exhausted(Bound::MadeText(bag.search_limit())))
+}
+
 fn apply<'a>(function: Unary, argument: &'a Expr, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
-    function.apply(argument.bytes(bag)?, bag.arena())
+    let text = argument.bytes(bag)?;
+    if function == Unary::ToLower {
+        count_made(functions::made_by_lower(text), bag)?;
+    }
+    function.apply(text, bag.arena())
 }
 
 /// Evaluates two strings from left to right.
@@ -386,6 +398,7 @@ fn concat<'a>(list: &'a [Expr], bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'
         *part = expr.bytes(bag)?;
         length += part.len();
     }
+    count_made(length, bag)?;
     let mut text = ArenaVec::with_capacity_in(length, arena);
     for part in parts {
         text.extend_from_slice_copy(part);

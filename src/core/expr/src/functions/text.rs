@@ -27,6 +27,15 @@ pub fn to_lower<'a>(text: &'a [u8], arena: &'a Bump) -> &'a [u8] {
     lower.into_bump_slice()
 }
 
+/// The most bytes that [`to_lower`] makes of a text: none if it has no capitals, and at most three for a byte that is no UTF-8.
+pub(crate) fn made_by_lower(text: &[u8]) -> usize {
+    match text.is_ascii() {
+        true if text.iter().any(u8::is_ascii_uppercase) => text.len(),
+        true => 0,
+        false => text.len().saturating_mul(3),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
