@@ -202,7 +202,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -s v -l verbose -d '
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l quiet -d 'Print errors only, no results, warnings and progress: the exit status tells the result'
 complete -c mixer -n "__fish_mixer_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s m -l server -d 'Server address: host:port, dns:///host:port, unix:///path or unix:path' -r -f -a "(__fish_print_hostnames)"
-complete -c mixer -n "__fish_mixer_using_subcommand check" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s a -l attributes -d 'Attributes, auto-detected type: name1=value1,name2=value2,…' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s s -l string-attributes -d 'String attributes: name1=value1,name2=value2,…' -r -f
@@ -256,7 +256,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand check" -l explain -d 'Explai
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s v -l verbose -d 'Log at level debug: servers in their log, other commands on standard error'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s m -l server -d 'Server address: host:port, dns:///host:port, unix:///path or unix:path' -r -f -a "(__fish_print_hostnames)"
-complete -c mixer -n "__fish_mixer_using_subcommand report" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s a -l attributes -d 'Attributes, auto-detected type: name1=value1,name2=value2,…' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s s -l string-attributes -d 'String attributes: name1=value1,name2=value2,…' -r -f

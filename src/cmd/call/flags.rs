@@ -19,7 +19,7 @@ pub(crate) struct CallFlags {
     /// Without a port, 9091. `--mixer` is the same.
     #[arg(short = 'm', long, alias = "mixer", default_value = "localhost:9091", value_name = "ADDRESS")]
     pub(crate) server: String,
-    /// Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample.
+    /// Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample.
     #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) config: Option<String>,
     #[command(flatten)]
