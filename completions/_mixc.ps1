@@ -32,7 +32,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixc' -ScriptBlock {
         'mixc;check' {
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
             [CompletionResult]::new('--mixer', '--mixer', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample')
             [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
             [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
@@ -88,7 +88,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixc' -ScriptBlock {
         'mixc;report' {
             [CompletionResult]::new('-m', '-m', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
             [CompletionResult]::new('--mixer', '--mixer', [CompletionResultType]::ParameterName, 'Server address: host:port, dns:///host:port, unix:///path or unix:path')
-            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample')
+            [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample')
             [CompletionResult]::new('--config-default-namespace', '--config-default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
             [CompletionResult]::new('--attributes', '--attributes', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')

@@ -28,7 +28,7 @@ set edit:completion:arg-completer[mixc] = {|@words|
         &'mixc;check'= {
             cand -m 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
             cand --mixer 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
-            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample'
+            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample'
             cand --config-default-namespace 'Namespace of mesh-wide rules'
             cand -a 'Attributes, auto-detected type: name1=value1,name2=value2,…'
             cand --attributes 'Attributes, auto-detected type: name1=value1,name2=value2,…'
@@ -83,7 +83,7 @@ set edit:completion:arg-completer[mixc] = {|@words|
         &'mixc;report'= {
             cand -m 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
             cand --mixer 'Server address: host:port, dns:///host:port, unix:///path or unix:path'
-            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample'
+            cand --config 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample'
             cand --config-default-namespace 'Namespace of mesh-wide rules'
             cand -a 'Attributes, auto-detected type: name1=value1,name2=value2,…'
             cand --attributes 'Attributes, auto-detected type: name1=value1,name2=value2,…'

@@ -30,7 +30,7 @@ complete -c mixc -n "__fish_mixc_needs_command" -f -a "report" -d 'Report a requ
 complete -c mixc -n "__fish_mixc_needs_command" -f -a "version" -d 'Print program version and build information'
 complete -c mixc -n "__fish_mixc_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s m -l mixer -d 'Server address: host:port, dns:///host:port, unix:///path or unix:path' -r -f -a "(__fish_print_hostnames)"
-complete -c mixc -n "__fish_mixc_using_subcommand check" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample' -r -F
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample' -r -F
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l config-default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s a -l attributes -d 'Attributes, auto-detected type: name1=value1,name2=value2,…' -r -f
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s s -l string_attributes -d 'String attributes: name1=value1,name2=value2,…' -r -f
@@ -78,7 +78,7 @@ complete -c mixc -n "__fish_mixc_using_subcommand check" -l require-quota -d 'Ex
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l explain -d 'Explain the result: rules considered, value of each condition, near misses, results of handlers'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -s m -l mixer -d 'Server address: host:port, dns:///host:port, unix:///path or unix:path' -r -f -a "(__fish_print_hostnames)"
-complete -c mixc -n "__fish_mixc_using_subcommand report" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample' -r -F
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample' -r -F
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l config-default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixc -n "__fish_mixc_using_subcommand report" -s a -l attributes -d 'Attributes, auto-detected type: name1=value1,name2=value2,…' -r -f
 complete -c mixc -n "__fish_mixc_using_subcommand report" -s s -l string_attributes -d 'String attributes: name1=value1,name2=value2,…' -r -f

@@ -83,8 +83,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l socket-mode -d 'F
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l grpc-reflection -d 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only' -r -f -a "auto\t'Only if the API is reachable from this host only'
 on\t'Always'
 off\t'Never'"
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-port -d 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host' -r -f
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-address -d 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-port -d 'HTTP port of metrics, version and health, on all interfaces; profiles and texts of errors are for clients on this host' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l monitoring-address -d 'Address of that port, instead of all interfaces; both are then for whoever reaches it. Example: 127.0.0.1:15014' -r -f -a "(__fish_print_hostnames)"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of prometheus handlers, on all interfaces' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l metrics-address -d 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422' -r -f -a "(__fish_print_hostnames)"
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l tls-cert-file -d 'Server certificate chain, PEM; TCP clients must then use TLS' -r -F
@@ -202,7 +202,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -s v -l verbose -d '
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l quiet -d 'Print errors only, no results, warnings and progress: the exit status tells the result'
 complete -c mixer -n "__fish_mixer_using_subcommand server" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s m -l server -d 'Server address: host:port, dns:///host:port, unix:///path or unix:path' -r -f -a "(__fish_print_hostnames)"
-complete -c mixer -n "__fish_mixer_using_subcommand check" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s a -l attributes -d 'Attributes, auto-detected type: name1=value1,name2=value2,…' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s s -l string-attributes -d 'String attributes: name1=value1,name2=value2,…' -r -f
@@ -256,7 +256,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand check" -l explain -d 'Explai
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s v -l verbose -d 'Log at level debug: servers in their log, other commands on standard error'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s m -l server -d 'Server address: host:port, dns:///host:port, unix:///path or unix:path' -r -f -a "(__fish_print_hostnames)"
-complete -c mixer -n "__fish_mixer_using_subcommand report" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample' -r -F
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l config -d 'Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l default-namespace -d 'Namespace of mesh-wide rules' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s a -l attributes -d 'Attributes, auto-detected type: name1=value1,name2=value2,…' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand report" -s s -l string-attributes -d 'String attributes: name1=value1,name2=value2,…' -r -f
@@ -874,8 +874,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l socket-mode -d 'F
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l grpc-reflection -d 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only' -r -f -a "auto\t'Only if the API is reachable from this host only'
 on\t'Always'
 off\t'Never'"
-complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l monitoring-port -d 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host' -r -f
-complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l monitoring-address -d 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014' -r -f -a "(__fish_print_hostnames)"
+complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l monitoring-port -d 'HTTP port of metrics, version and health, on all interfaces; profiles and texts of errors are for clients on this host' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l monitoring-address -d 'Address of that port, instead of all interfaces; both are then for whoever reaches it. Example: 127.0.0.1:15014' -r -f -a "(__fish_print_hostnames)"
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l metrics-port -d 'HTTP port of the metrics of prometheus handlers, on all interfaces' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l metrics-address -d 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422' -r -f -a "(__fish_print_hostnames)"
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l tls-cert-file -d 'Server certificate chain, PEM; TCP clients must then use TLS' -r -F

@@ -37,8 +37,8 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l socket-mode -d 'Fil
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l grpc-reflection -d 'Whether to serve gRPC reflection; auto enables it if the API listens on loopback or a Unix socket only' -r -f -a "auto\t'Only if the API is reachable from this host only'
 on\t'Always'
 off\t'Never'"
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host' -r -f
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoring-address -d 'Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014' -r -f -a "(__fish_print_hostnames)"
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version and health, on all interfaces; profiles and texts of errors are for clients on this host' -r -f
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l monitoring-address -d 'Address of that port, instead of all interfaces; both are then for whoever reaches it. Example: 127.0.0.1:15014' -r -f -a "(__fish_print_hostnames)"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l metrics-port -d 'HTTP port of the metrics of prometheus handlers, on all interfaces' -r -f
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l metrics-address -d 'Address of those metrics, instead of all interfaces. Example: 127.0.0.1:42422' -r -f -a "(__fish_print_hostnames)"
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l tls-cert-file -d 'Server certificate chain, PEM; TCP clients must then use TLS' -r -F

@@ -1,5 +1,6 @@
 //! `server`: starts the server from flags, environment and configuration file.
 
+mod addresses;
 mod args;
 mod blank;
 mod config_file;
@@ -10,6 +11,7 @@ mod signals;
 use std::io::Write as _;
 use std::time::Duration;
 
+pub(crate) use addresses::without_secrets;
 pub(crate) use args::{DEFAULT_NAMESPACE, ParseOptions, STORE_URL, ServerArgs};
 pub(crate) use blank::refuse_blank;
 pub(crate) use config_file::{MergedArgs, with_config_file};
@@ -262,7 +264,9 @@ fn start_failure(reason: &StartError, options: &ServerOptions) -> Stop {
         false if cause.contains(IN_USE) => Some(port_hint(&cause)),
         false => general().map(|(_, hint)| (*hint).to_owned()),
     };
-    failure.cause(cause).legacy(format!("Unable to initialize Mixer: {reason}")).into()
+    let shown = |text: &str| without_secrets(text, options);
+    failure.hint = failure.hint.as_deref().map(shown);
+    failure.cause(shown(&cause)).legacy(shown(&format!("Unable to initialize Mixer: {reason}"))).into()
 }
 
 /// Prints the settings on standard output, or a log record with `--log-as-json`.

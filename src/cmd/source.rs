@@ -32,6 +32,9 @@ pub(crate) struct ConfigSource {
     pub(crate) namespace: NamespaceFlags,
 }
 
+/// What somebody may not expect who has a running server.
+const SAMPLE: &str = "no --config and no --server is given: this is the sample configuration; `--server localhost:9876` asks a running server";
+
 impl ConfigSource {
     /// The running server to ask instead.
     pub(crate) fn running(&self) -> Option<Controlz<'_>> {
@@ -40,6 +43,9 @@ impl ConfigSource {
 
     /// Builds the snapshot without starting handlers.
     pub(crate) fn snapshot(&self, io: &mut Io) -> Result<Arc<Snapshot>, Stop> {
+        if self.config.is_none() {
+            io.warn(SAMPLE)?;
+        }
         let source = self.config.clone().unwrap_or_else(|| EMBEDDED_SAMPLE.to_owned());
         let contents = read(std::slice::from_ref(&source), io)?;
         let contents = Arc::new(contents);

@@ -23,6 +23,31 @@ fn answers_are_printed_as_json_and_yaml() {
     assert_eq!(json(&report)["rpc"]["name"], "OK");
 }
 
+/// As in the commands that inspect it.
+#[test]
+fn the_configuration_may_be_on_standard_input() {
+    let policy = "\
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: none, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: refuse, namespace: istio-system}
+spec: {actions: [{handler: deny, instances: [none]}]}
+";
+    let ran = run_with_input(&["mixer", "check", "--config", "-", "-s", "source.user=ann"], policy);
+    assert!(ran.code == 1 && ran.out.contains("deny.istio-system"), "{} {} {}", ran.code, ran.out, ran.err);
+    let ran = run_with_input(&["mixer", "report", "--config", "-", "-s", "source.user=ann"], policy);
+    assert!(ran.code == 0, "{}", ran.err);
+}
+
 #[test]
 fn explanations_name_rules_values_and_handlers() {
     let ran = run(&[

@@ -1,6 +1,10 @@
-//! Secrets in what `validate` tells of a configuration with errors.
+//! Secrets in what `validate` tells of a configuration with errors, and in what `server` and `doctor` tell of settings.
+
+use std::process::Command;
 
 use crate::run;
+use crate::support::free_port;
+use mixer_base::secrets::is_address;
 
 /// Values that must not be shown begin like this.
 const SECRET: &str = "hunter2";
@@ -52,4 +56,59 @@ fn nothing_that_validate_tells_repeats_a_secret() {
             assert!(out.contains("istio-system"), "a problem is told: {format}: {document}{out}{err}");
         }
     }
+}
+
+/// Flags of `server` whose values are addresses, by --print-config.
+fn addresses() -> Vec<String> {
+    let printed = run(&["mixer", "server", "--print-config"]).out;
+    let names = printed.lines().filter_map(|line| line.trim_start_matches("# ").split(':').next());
+    names.filter(|name| is_address(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn no_flag_that_takes_an_address_shows_its_secrets() {
+    const ADDRESSES: [&str; 3] = [
+        "http://hunter2user:hunter2@127.0.0.1:1/spans?x=hunter2",
+        "tcp://hunter2user:hunter2@127.0.0.1:1",
+        "hunter2user:hunter2@127.0.0.1:1",
+    ];
+    let flags = addresses();
+    for known in [
+        "config-store-url",
+        "trace-zipkin-url",
+        "trace-jaeger-url",
+        "trace-otlp-url",
+        "address",
+        "ctrlz-address",
+    ] {
+        assert!(flags.iter().any(|flag| flag == known), "{known}: {flags:?}");
+    }
+    let ports = [(); 4].map(|()| free_port().to_string());
+    let others = ["--port", &ports[0], "--monitoring-port", &ports[1], "--metrics-port", &ports[2]];
+    let others = [&others[..], &["--ctrlz-port", &ports[3]]].concat();
+    for flag in &flags {
+        // Without a scheme the store is a path.
+        let is_address = |address: &&&str| flag != "config-store-url" || address.contains("://");
+        for address in ADDRESSES.iter().filter(is_address).copied() {
+            let name = format!("--{flag}");
+            let given = [&[&*name, address], &others[..]].concat();
+            for command in [&["server", "--dry-run"][..], &["doctor", "-o", "json"]] {
+                let told =
+                    Command::new(env!("CARGO_BIN_EXE_mixer")).args(command).args(&given).output().unwrap();
+                let told = [told.stdout, told.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+                assert!(!told.concat().contains(SECRET), "{command:?} --{flag} {address}: {told:?}");
+            }
+            let printed = run(&[&["mixer", "server", "--print-config"], &given[..]].concat()).out;
+            let line =
+                printed.lines().find(|line| line.starts_with(&format!("{flag}: "))).unwrap_or_default();
+            assert!(
+                line.contains("***@127.0.0.1:1") && line.ends_with("# flag, masked"),
+                "{line}: {printed}"
+            );
+        }
+    }
+    // What has no secret is printed as it is.
+    let printed = run(&["mixer", "server", "--print-config", "--trace-zipkin-url", "http://h:1/a"]).out;
+    let line = printed.lines().find(|line| line.starts_with("trace-zipkin-url: ")).unwrap_or_default();
+    assert!(line.starts_with("trace-zipkin-url: http://h:1/a ") && line.ends_with("# flag"), "{line}");
 }

@@ -40,6 +40,20 @@ fn quiet_commands_tell_their_result_by_the_exit_status_alone() {
     assert_eq!(run(&[&shown[..], &["--quiet"]].concat()).err, "");
 }
 
+/// Somebody with a running server would take it for that.
+#[test]
+fn the_sample_that_is_shown_because_nothing_is_named_says_so() {
+    for command in [&["mixer", "routes", "show"][..], &["mixer", "snapshot", "dump"]] {
+        let ran = run(command);
+        let told = ran.err.contains("this is the sample configuration")
+            && ran.err.contains("`--server localhost:9876`");
+        assert!(ran.code == 0 && told, "{command:?}: {}", ran.err);
+        let named = run(&[command, &["--config", "embedded://sample"]].concat());
+        assert_eq!((named.code, &*named.err), (0, ""), "{command:?}");
+        assert_eq!(ran.out, named.out, "{command:?}");
+    }
+}
+
 #[test]
 fn verbose_commands_log_what_they_run() {
     let of = |args: &[&str]| {

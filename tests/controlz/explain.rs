@@ -1,7 +1,7 @@
 //! Explanations say what the server answers, and are bounded.
 
 use crate::stage::Stage;
-use crate::support::{DEADLINE, http, put, wait_for};
+use crate::support::{DEADLINE, http, put, run_mixer, wait_for};
 
 /// A rule that refuses when its condition fails, and one whose handler never answers.
 const RULES: &str = "
@@ -70,4 +70,64 @@ fn an_explanation_says_what_the_server_answers_and_waits_for_handlers_within_bou
         assert!(page.contains("did not answer before the deadline of the call"), "{page}");
     }
     assert!(explain(&url, "strict").contains("with code 7"), "the permits are free again");
+}
+
+const COUNTED: &str = "\
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: counted, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: counted-nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: counted, namespace: istio-system}
+spec:
+  match: source.name == \"counted\"
+  actions: [{handler: counted, instances: [counted-nothing]}]
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata:
+  name: counted-trial
+  namespace: istio-system
+  annotations: {mixer.dev/dry-run: \"true\"}
+spec:
+  match: source.name == \"counted\"
+  actions: [{handler: counted, instances: [counted-nothing]}]
+";
+
+/// `check --explain` asks twice: the answer is counted, and what it is explained with is not.
+#[test]
+fn explanations_count_nothing() {
+    let stage = Stage::new(&[]);
+    put(&stage.configuration.path().join("rules.yaml"), COUNTED);
+    let url = stage.url("/explainz/");
+    let page = wait_for(DEADLINE, || {
+        let page = explain(&url, "counted");
+        page.contains("counted.rule.istio-system").then_some(page)
+    });
+    assert!(page.is_some_and(|page| page.contains("Refused")), "the rules serve");
+    let counts = || {
+        let page = http("GET", &stage.server.monitoring_url("/metrics"), "").unwrap().body;
+        let families = [
+            "mixer_rule_hits_total{",
+            "mixer_rule_denials_total{",
+            "mixer_runtime_dispatches_total{",
+            "mixer_dry_run_outcomes_total{",
+        ];
+        families.map(|family| {
+            let of = page.lines().filter(|line| line.starts_with(family) && line.contains("counted"));
+            of.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum::<f64>()
+        })
+    };
+    assert_eq!(counts(), [0.0; 4], "explained only");
+    let flags = ["check", "--server", &stage.server.address(), "--explain", "-s", "source.name=counted"];
+    let checked = run_mixer(&flags);
+    assert!(checked.stdout.contains("counted.rule.istio-system"), "{checked:?}");
+    assert_eq!(counts(), [1.0; 4], "once for the answer");
 }

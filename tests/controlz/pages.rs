@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::endpoints::PAGES;
 use crate::stage::{INVALID_RULE, Stage, get_json};
 use crate::support::browser::Browser;
-use crate::support::{DEADLINE, Server, http, wait_for};
+use crate::support::{DEADLINE, Server, http, put, wait_for};
 
 /// Cells and links that are so narrow that their words are columns of letters, and what the header cuts off besides the name of the host.
 const UNREADABLE: &str = "
@@ -103,6 +103,45 @@ fn a_thousand_callers_fit_the_page() {
     browser.keep_both("callers");
     assert_eq!(browser.complaints(), Vec::<String>::new());
     drop(held);
+}
+
+/// A rule whose name begins as that of another one.
+fn rule_with_a_long_name(end: &str) -> String {
+    let name = format!("refuse-{}-{end}", "x".repeat(240));
+    format!(
+        "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+         spec:\n  match: (source.name | \"\") == \"{end}\"\n  actions: [{{handler: refuse-all, instances: [nothing-at-all]}}]\n---\n"
+    )
+}
+
+/// Names of a cluster have up to 253 letters.
+#[test]
+fn denials_by_rules_with_long_names_lead_to_them_and_fit_the_page() {
+    const OTHERS: &str = "apiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {name: refuse-all, namespace: istio-system}\n\
+        spec: {compiledAdapter: denier}\n---\napiVersion: config.istio.io/v1alpha2\nkind: instance\n\
+        metadata: {name: nothing-at-all, namespace: istio-system}\nspec: {compiledTemplate: checknothing}\n";
+    let stage = Stage::new(&[]);
+    let text = format!("{}{}{OTHERS}", rule_with_a_long_name("one"), rule_with_a_long_name("two"));
+    put(&stage.configuration.path().join("long.yaml"), &text);
+    let groups = || get_json(&stage.url("/denialgroupj/"))["groups"].clone();
+    let by = |end: &str| {
+        let of = |group: &serde_json::Value| group["by"].as_str().is_some_and(|by| by.contains(end));
+        groups().as_array().unwrap().iter().any(of)
+    };
+    let told = wait_for(DEADLINE, || {
+        stage.call(&["check", "-s", "source.name=one"]);
+        stage.call(&["check", "-s", "source.name=two"]);
+        (by("-one.rule.istio-system") && by("-two.rule.istio-system")).then_some(())
+    });
+    assert!(told.is_some(), "{}", groups());
+    let browser = Browser::start();
+    for (width, theme) in [(1280, "light"), (390, "dark")] {
+        browser.resize(width, 900, theme);
+        browser.open(&stage.url("/denialz/"));
+        browser.wait("document.querySelectorAll('#groups a.resource').length >= 2");
+        assert_eq!(browser.run("return document.documentElement.scrollWidth <= innerWidth"), true, "{width}");
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
 /// Nobody has looked at a page before.

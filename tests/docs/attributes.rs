@@ -2,10 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use mixer_wire::envoy::config::core::v3::{Address, SocketAddress, address};
+use mixer_wire::envoy::service::auth::v3::{
+    AttributeContext, CheckRequest, CheckResponse, attribute_context,
+};
+use prost::Message as _;
 use regex::Regex;
 
 use crate::read;
 use crate::support::docs::{Item, items};
+use crate::support::rpc::Client;
 use crate::support::{DEADLINE, Server, http, run_mixer, wait_for};
 
 /// Pairs of two groups of an expression in a text.
@@ -44,6 +50,24 @@ fn every_attribute_of_envoy_is_described_with_its_type() {
     assert!(of_istio.len() > 20, "{of_istio:?}");
     let rows = pairs(r"(?m)^\| `([\w.]+)` \| ([A-Z_0-9]+\*?) \|", &read("docs/attributes.md"));
     assert_eq!(rows, expected, "docs/attributes.md and the tables of the source differ");
+}
+
+/// The code of the answer to a check of Envoy.
+fn asked_by_envoy(client: &mut Client, user: &str) -> i32 {
+    let socket = SocketAddress { address: "10.1.2.3".to_owned(), port_value: 1234 };
+    let address = Some(Address { address: Some(address::Address::SocketAddress(socket)) });
+    let http = attribute_context::HttpRequest {
+        method: "GET".to_owned(),
+        path: "/".to_owned(),
+        headers: [("x-user".to_owned(), user.to_owned())].into(),
+        ..Default::default()
+    };
+    let request = attribute_context::Request { http: Some(http), ..Default::default() };
+    let source = attribute_context::Peer { address, ..Default::default() };
+    let attributes = AttributeContext { source: Some(source), request: Some(request), ..Default::default() };
+    let request = CheckRequest { attributes: Some(attributes) }.encode_to_vec();
+    let answer = client.call("/envoy.service.auth.v3.Authorization/Check", request, None).expect("an answer");
+    CheckResponse::decode(answer).expect("a response").status.expect("a status").code
 }
 
 /// What the cookbook has last: refused by a header, allowed by a list, limited by user, counted and logged.
@@ -90,6 +114,10 @@ fn five_purposes_take_less_than_sixty_lines() {
         document["quotas"][0]["granted"].as_i64().unwrap_or_else(|| panic!("{document}"))
     };
     assert_eq!([granted("ann"), granted("ann"), granted("ann"), granted("bob")], [2, 1, 0, 2]);
+    // Also behind Envoy, which names no quota.
+    let mut envoy = Client::new(&api).expect("a client");
+    assert_eq!([(); 5].map(|()| asked_by_envoy(&mut envoy, "kim")), [0, 0, 0, 8, 8], "{}", server.log());
+    assert_eq!(asked_by_envoy(&mut envoy, "lee"), 0);
     // Counted and logged.
     let attributes = ["-s", "request.method=GET,request.path=/cart", "-i", "response.code=503"];
     let time = ["-t", "request.time=2026-01-02T03:04:05Z"];

@@ -84,7 +84,7 @@ fn check_request(path: &str, user: &str) -> Vec<u8> {
 }
 
 /// The code of the answer.
-fn check(client: &mut Client, path: &str, user: &str) -> Result<i32, tonic::Status> {
+pub(crate) fn check(client: &mut Client, path: &str, user: &str) -> Result<i32, tonic::Status> {
     let answer = client.call(AUTHORIZATION, check_request(path, user), None)?;
     Ok(CheckResponse::decode(answer).expect("a response").status.expect("a status").code)
 }

@@ -5,7 +5,7 @@ use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRespo
 use prost::Message as _;
 use serde_json::{Value, json};
 
-use crate::direct::{LIMITS, Setting, limit};
+use crate::direct::{LIMITS, Setting, check, limit};
 use crate::support::rpc::Client;
 use crate::support::{DEADLINE, http, run_mixer, wait_for};
 
@@ -161,4 +161,68 @@ fn limits_of_files_are_shown_with_their_hits() {
     assert!(user.contains("data-label=\"Hits\">3<") && user.contains("<span class=\"bad\">1<"), "{page}");
     assert!(page.contains("2 per DAY") && page.contains("9 per DAY"), "{page}");
     assert!(row("edge.plan_free.path").contains("data-label=\"Hits\">2<"), "{page}");
+}
+
+/// A rule with a quota, and nothing for Envoy.
+const QUOTA: &str = "apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: limits, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: user.instance.istio-system, maxAmount: 1, validDuration: 60s}]}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: user, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: limit, namespace: istio-system}
+spec: {actions: [{handler: limits, instances: [user]}]}
+";
+
+#[test]
+fn quotas_that_no_check_of_envoy_is_charged_to_are_told_once_envoy_asks() {
+    let setting = Setting::on(QUOTA, &[]);
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", setting.server.ports.ctrlz);
+    let page = |path: &str| http("GET", &url(path), "").expect("a page").body;
+    let told = || -> Value { serde_json::from_str(&page("/unlimitedj/")).expect("JSON") };
+    const TEXT: &str = "o check of Envoy is charged to quotas that rules configure";
+    // A server of Mixer's clients alone has nothing to tell.
+    assert_eq!(told()["uncharged"], json!([]));
+    assert!(!page("/").contains(TEXT) && !setting.server.log().contains(TEXT));
+
+    let mut client = setting.client();
+    for _ in 0..3 {
+        assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0);
+    }
+    assert_eq!(told()["uncharged"], json!(["user"]));
+    for path in ["/", "/quotaz/"] {
+        let page = page(path);
+        assert!(page.contains(TEXT) && page.contains("<code>user</code>"), "{path}: {page}");
+        assert!(page.contains("check.quotaSpec"), "{path}: {page}");
+    }
+    setting.server.wait_for_log(TEXT);
+    let log = setting.server.log();
+    assert_eq!(log.lines().filter(|line| line.contains(TEXT)).count(), 1, "once: {log}");
+    let (monitoring, ctrlz) =
+        (setting.server.ports.monitoring.to_string(), setting.server.ports.ctrlz.to_string());
+    let address = setting.server.address();
+    let flags = ["--monitoring-port", &monitoring, "--ctrlz-port", &ctrlz, "--address", &address];
+    let done = run_mixer(&[&["doctor", "-o", "json"], &flags[..]].concat());
+    let found: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+    let findings = found["findings"].as_array().expect("findings");
+    let of_quotas = findings.iter().find(|finding| finding["check"] == "quotas").expect("a finding");
+    assert_eq!(of_quotas["verdict"], "warn");
+    assert_eq!(of_quotas["detail"], format!("n{TEXT}: user"));
+
+    // With a resource for Envoy, the configuration has the warning, or the quota is named.
+    setting.put(
+        "bridge.yaml",
+        "apiVersion: config.istio.io/v1alpha2\nkind: envoybridge\nmetadata: {name: default, namespace: istio-system}\nspec: {check: {quotaSpec: [{rules: [{quotas: [{quota: user}]}]}]}}\n",
+    );
+    let ended = wait_for(DEADLINE, || {
+        let refused = check(&mut client, "/", "ann").expect("an answer") == 8;
+        (refused && told()["uncharged"] == json!([])).then_some(())
+    });
+    assert!(ended.is_some(), "{}", told());
 }

@@ -406,3 +406,46 @@ fn the_unix_socket_has_the_mode_of_the_setting() {
     assert_eq!(late.status, 5, "{late:?}");
     assert!(late.stderr.contains("the server cannot be reached: "), "{late:?}");
 }
+
+/// What clients get that this host does not know by name: they may be on another one.
+fn as_a_stranger(server: &Server, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream =
+        std::net::TcpStream::connect(("127.0.0.1", server.ports.monitoring)).expect("it listens");
+    stream.set_read_timeout(Some(crate::support::DEADLINE)).expect("a timeout");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: mixer.example\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn texts_of_conditions_are_told_to_clients_on_this_host_only() {
+    const RULE: &str = "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: gate, namespace: istio-system}\nspec:\n  match: request.headers[\"x-token\"] VALUE\n  actions: [{handler: deny, instances: [none]}]\n---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {name: deny, namespace: istio-system}\nspec: {compiledAdapter: denier}\n---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {name: none, namespace: istio-system}\nspec: {compiledTemplate: checknothing}\n";
+    const BROKEN: &str = "= \"s3cr3tvalue99\"";
+    // Nothing serves at first; then the previous version does.
+    for first in [BROKEN, "== \"a\""] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = directory.path().join("policy.yaml");
+        std::fs::write(&file, RULE.replace("VALUE", first)).expect("it is writable");
+        let server = Server::on(directory.path()).native().start();
+        std::fs::write(&file, RULE.replace("VALUE", BROKEN)).expect("it is writable");
+        let url = server.monitoring_url("/readyz?verbose");
+        let whole = crate::support::wait_for(crate::support::DEADLINE, || {
+            let answer = crate::support::http("GET", &url, "").ok()?.body;
+            answer.contains("s3cr3tvalue99").then_some(answer)
+        });
+        assert!(whole.is_some(), "on this host the text is told: {}", server.log());
+        for path in ["/readyz?verbose", "/readyz", "/healthz"] {
+            let answer = as_a_stranger(&server, path);
+            assert!(answer.contains("HTTP/1.1 ") && !answer.contains("s3cr3tvalue99"), "{path}: {answer}");
+        }
+        let answer = as_a_stranger(&server, "/readyz?verbose");
+        let told =
+            ["\"firstError\"", "policy.yaml", "rule.istio-system", "its text is for clients on this host"];
+        for text in told {
+            assert!(answer.contains(text), "{text}: {answer}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Runs calls against a server, or against a configuration in this process.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -262,6 +263,9 @@ fn unusual_names<'n>(
     unusual.map(line).collect()
 }
 
+/// Stands for the configuration on standard input.
+const STANDARD_INPUT: &str = "-";
+
 /// A configuration that runs in this process.
 pub(crate) struct InProcess {
     service: MixerService,
@@ -275,9 +279,20 @@ impl InProcess {
     async fn open(url: &str, flags: &CallFlags, io: &mut Io) -> Result<InProcess, Stop> {
         let hint = source::config_hint(std::iter::once(url));
         let refuse = |cause: String| Failure::local(format!("cannot load `{url}`")).cause(cause).hint(hint);
-        let url = if url.contains("://") { url.to_owned() } else { format!("fs://{url}") };
+        let is_input = url == STANDARD_INPUT;
+        let url = if url.contains("://") || is_input { url.to_owned() } else { format!("fs://{url}") };
         let file = url.strip_prefix("fs://").filter(|path| Path::new(path).is_file());
         let store: Arc<dyn ConfigStore> = match file {
+            None if is_input => {
+                let mut text = String::new();
+                let limit = MAX_FILE.saturating_add(1);
+                let read = io.input.by_ref().take(limit).read_to_string(&mut text);
+                read.map_err(|error| refuse(os_text(&error)))?;
+                if text.len() as u64 >= limit {
+                    return Err(refuse(format!("it has more than {} MiB", MAX_FILE >> 20)).into());
+                }
+                Arc::new(MemoryStore::new(&url, [(STANDARD_INPUT, &*text)]))
+            }
             Some(path) => {
                 let text = regular_file::read_text(Path::new(path), MAX_FILE)
                     .map_err(|error| refuse(os_text(&error)))?;

@@ -21,7 +21,7 @@ pub(crate) struct CallFlags {
         short = 'm', long, alias = "mixer", default_value = "localhost:9091", value_parser = value::target, value_name = "ADDRESS"
     )]
     pub(crate) server: ApiAddress,
-    /// Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, or embedded://sample.
+    /// Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample.
     #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) config: Option<String>,
     #[command(flatten)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::finding::{CheckStatus, Finding};
-use crate::cmd::server::{tls_hint, unknown_language};
+use crate::cmd::server::{tls_hint, unknown_language, without_secrets};
 use mixer_base::rotate::os_text;
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
@@ -28,7 +28,7 @@ const MAX_VARIABLES: usize = 10;
 /// Timeout of network requests.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Runs all checks for a server with these settings. Must run on an event loop.
+/// Runs all checks for a server with these settings, and shows no secret of their addresses. Must run on an event loop.
 pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     let mut findings = Vec::new();
     let settings = options.check().and_then(|()| options.check_effects());
@@ -61,6 +61,10 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
         findings.extend(handlers::examine_running(options).await);
         findings.extend(deliveries::examine(options).await);
         findings.extend(unlimited::examine(options).await);
+    }
+    for finding in &mut findings {
+        finding.detail = without_secrets(&finding.detail, options);
+        finding.hint = finding.hint.as_deref().map(|hint| without_secrets(hint, options));
     }
     findings
 }

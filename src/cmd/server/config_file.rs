@@ -15,6 +15,7 @@ use crate::cmd::io::Io;
 use crate::cmd::output;
 use mixer_base::regular_file;
 use mixer_base::rotate::os_text;
+use mixer_base::secrets::{is_address, mask_address, mask_text};
 
 /// Command-line arguments merged with the settings of a file.
 pub(crate) struct MergedArgs {
@@ -268,6 +269,24 @@ pub(super) struct Setting {
     origin: String,
 }
 
+impl Setting {
+    /// Its value without secrets.
+    fn shown(&self) -> Value {
+        let mask = |text: &str| match is_address(&self.name) {
+            true => mask_address(text).into_owned(),
+            false => mask_text(text).into_owned(),
+        };
+        match &self.value {
+            Value::String(text) => Value::from(mask(text)),
+            Value::Array(items) => items
+                .iter()
+                .map(|item| item.as_str().map_or_else(|| item.clone(), |text| mask(text).into()))
+                .collect(),
+            other => other.clone(),
+        }
+    }
+}
+
 /// Says that a setting which has its default gets another value from a flag.
 pub(super) fn replace_default(settings: &mut [Setting], name: &str, value: &str) {
     let default = |setting: &&mut Setting| setting.name == name && setting.origin == DEFAULT;
@@ -277,14 +296,17 @@ pub(super) fn replace_default(settings: &mut [Setting], name: &str, value: &str)
     }
 }
 
-/// Prints settings as YAML for `--config-file`, with the origin as a comment. One without a value is a comment itself.
+/// Prints settings as YAML for `--config-file`, with the origin as a comment. One without a value is a comment itself, and the comment of one
+/// of which something is masked says so: the file needs the secret again.
 pub(super) fn print(settings: &[Setting], io: &mut Io) -> Result<(), Stop> {
     for setting in settings {
-        let line = output::yaml(&BTreeMap::from([(&setting.name, &setting.value)]));
+        let shown = setting.shown();
+        let line = output::yaml(&BTreeMap::from([(&setting.name, &shown)]));
         let is_unset = setting.value.is_null() || setting.value.as_str() == Some("");
         let line = if is_unset && setting.origin == DEFAULT { format!("# {line}") } else { line };
         let mut lines = line.trim_end().lines();
-        writeln!(io.out, "{:<48} # {}", lines.next().unwrap_or_default(), setting.origin)?;
+        let masked = if shown == setting.value { "" } else { ", masked" };
+        writeln!(io.out, "{:<48} # {}{masked}", lines.next().unwrap_or_default(), setting.origin)?;
         for item in lines {
             writeln!(io.out, "{item}")?;
         }

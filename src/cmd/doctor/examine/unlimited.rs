@@ -1,4 +1,4 @@
-//! Rate limits that Envoy asks the running server for and that it does not have.
+//! Rate limits that Envoy asks the running server for and that it does not have, and quotas that its checks are not charged to.
 
 use serde::Deserialize;
 
@@ -17,6 +17,10 @@ struct Unlimited {
     groups: Vec<Calls>,
     others: u64,
     cure: String,
+    #[serde(default)]
+    uncharged: Vec<String>,
+    #[serde(default, rename = "unchargedCure")]
+    uncharged_cure: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -27,7 +31,7 @@ struct Calls {
     calls: u64,
 }
 
-/// A finding for each domain and keys; none without ControlZ, or if it does not answer.
+/// A finding for each domain and keys, and one for the quotas; none without ControlZ, or if it does not answer.
 pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
     controlz::get::<Unlimited>(options, "/unlimitedj/")
         .await
@@ -50,6 +54,11 @@ fn findings(found: &Unlimited) -> Vec<Finding> {
     if others > 0 {
         let calls = counted(others, "call");
         findings.push(warn(CHECK, format!("{calls} with other domains or keys"), &found.cure));
+    }
+    if !found.uncharged.is_empty() {
+        let quotas = found.uncharged.join(", ");
+        let detail = format!("no check of Envoy is charged to quotas that rules configure: {quotas}");
+        findings.push(warn("quotas", detail, &found.uncharged_cure));
     }
     findings
 }

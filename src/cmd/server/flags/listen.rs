@@ -24,10 +24,10 @@ pub(crate) struct ListenFlags {
         default_value = "auto", default_missing_value = "on", value_name = "WHEN"
     )]
     pub(crate) grpc_reflection: Reflection,
-    /// HTTP port of metrics, version and health, on all interfaces; profiles are for clients on this host.
+    /// HTTP port of metrics, version and health, on all interfaces; profiles and texts of errors are for clients on this host.
     #[arg(long, alias = "monitoringPort", default_value = "15014", value_parser = value::port, value_name = "PORT")]
     pub(crate) monitoring_port: u16,
-    /// Address of that port, instead of all interfaces; profiles are then for whoever reaches it. Example: 127.0.0.1:15014.
+    /// Address of that port, instead of all interfaces; both are then for whoever reaches it. Example: 127.0.0.1:15014.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ADDRESS")]
     pub(crate) monitoring_address: String,
     /// HTTP port of the metrics of prometheus handlers, on all interfaces.

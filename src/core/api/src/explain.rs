@@ -12,6 +12,7 @@ use super::principal::set_principal;
 use super::worker::{CallScope, WorkerContext};
 use mixer_attribute::AttributeBag;
 use mixer_attribute::request::CheckRequest;
+use mixer_base::metrics::Metrics;
 use mixer_engine::dispatch::{self, DispatchTrace, Protocol};
 use mixer_engine::explain::{
     Decision, PAGE_HEADER, QuotaExplanation, QuotaExplanations, explain, explain_quotas, referenced,
@@ -41,8 +42,10 @@ pub(super) async fn respond(
     body: &[u8],
     call: &CallInfo<'_>,
 ) -> Result<Bytes, GrpcError> {
-    let trace = RefCell::new(DispatchTrace::full());
-    let scope = worker.begin(Some(Instant::now() + LIMIT), Some(&trace))?;
+    // Explanations count nothing.
+    let (trace, unread) = (RefCell::new(DispatchTrace::full()), Metrics::new());
+    let mut scope = worker.begin(Some(Instant::now() + LIMIT), Some(&trace))?;
+    scope.context.metrics = &unread;
     let (routes, context) = (&scope.published.routes, &scope.context);
     let request = check::decode(body, worker.engine.limits, &scope.arena)?;
     let bag = preprocessed(worker, &scope, &request, call).await?;
@@ -73,7 +76,10 @@ pub(super) async fn respond_quotas(
     body: &[u8],
     call: &CallInfo<'_>,
 ) -> Result<Bytes, GrpcError> {
-    let scope = worker.begin(Some(Instant::now() + LIMIT), None)?;
+    // Explanations count nothing.
+    let (trace, unread) = (RefCell::new(DispatchTrace::full()), Metrics::new());
+    let mut scope = worker.begin(Some(Instant::now() + LIMIT), Some(&trace))?;
+    scope.context.metrics = &unread;
     let request = check::decode(body, worker.engine.limits, &scope.arena)?;
     let bag = preprocessed(worker, &scope, &request, call).await?;
     let snapshot = scope.published.routes.snapshot().id.0;

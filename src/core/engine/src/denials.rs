@@ -40,6 +40,8 @@ const SLOT: usize = 4096;
 const MAX_ATTRIBUTES: usize = 96;
 /// Maximum characters of a value, and bytes of a message.
 const MAX_VALUE: usize = 200;
+/// Most bytes of the name of what refused a request: the full name of a rule, whose parts have at most 1 KiB, is never cut.
+const MAX_NAME: usize = 2100;
 
 /// What refused a request.
 #[derive(Debug, Clone, Copy)]
@@ -106,12 +108,18 @@ impl<'r> DeniedBy<'r> {
         }
     }
 
-    /// The full name of the rule, or the name of the quota or limit; empty for the server.
+    /// Most bytes of its name. Those of limits are chosen by callers.
+    fn most(self) -> usize {
+        if let DeniedBy::Limit(_) = self { MAX_VALUE } else { MAX_NAME }
+    }
+
+    /// The full name of the rule, or the name of the quota or limit; empty for the server. A long one is cut, with a sign.
     fn name(self) -> String {
-        match self {
+        let name = match self {
             DeniedBy::Rule(refuser) => refuser.rule().key.to_string(),
             other => other.parts().concat(),
-        }
+        };
+        cut(name, self.most())
     }
 }
 
@@ -141,7 +149,8 @@ pub struct Denial {
     pub message: String,
     /// What kind of thing refused the request.
     pub kind: DenialKind,
-    /// Its name, at most 200 bytes: the full name of a rule, the names of quotas, domain and keys of a limit; empty for the server.
+    /// Its name: the full name of a rule, the names of quotas, domain and keys of a limit; empty for the server. One that is too long to be
+    /// kept ends in `…`.
     pub by: String,
     /// Id of the snapshot that was evaluated.
     pub snapshot: u64,
@@ -257,12 +266,19 @@ impl Denials {
     fn keep(&self, refusal: Refusal<'_>, snapshot: &Snapshot, request: &[u8]) -> u64 {
         let message = refusal.message;
         let message = message.get(..message.floor_char_boundary(MAX_VALUE)).unwrap_or_default().as_bytes();
-        // The name, without an allocation.
-        let mut by = [0; MAX_VALUE];
-        let parts = refusal.by.parts().into_iter().filter(|part| !part.is_empty()).enumerate();
-        let bytes = parts.flat_map(|(at, part)| ".".bytes().take(at).take(1).chain(part.bytes()));
-        let length = by.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count();
-        let by = by.get(..length).unwrap_or_default();
+        // The name, without an allocation unless it is cut.
+        let mut buffer = [0; MAX_NAME];
+        let parts = || refusal.by.parts().into_iter().filter(|part| !part.is_empty()).enumerate();
+        let bytes = parts().flat_map(|(at, part)| ".".bytes().take(at).take(1).chain(part.bytes()));
+        let whole: usize = parts().map(|(at, part)| at.min(1) + part.len()).sum();
+        let shortened;
+        let by = if whole > refusal.by.most() {
+            shortened = refusal.by.name();
+            shortened.as_bytes()
+        } else {
+            let length = buffer.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count();
+            buffer.get(..length).unwrap_or_default()
+        };
         let mut ring = self.ring.lock();
         if ring.bytes.is_empty() {
             ring.kept.reserve_exact(KEPT);
@@ -390,6 +406,15 @@ pub fn status_name(code: i32) -> &'static str {
 
 fn status_index(code: i32) -> usize {
     usize::try_from(code).ok().filter(|code| *code < rpc_code::COUNT).unwrap_or(2)
+}
+
+/// The text, or its first `most` bytes and a sign that there is more.
+fn cut(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push('…');
+    }
+    text
 }
 
 fn truncated(text: &str) -> String {

@@ -24,6 +24,7 @@ mod metrics;
 mod node;
 mod rate_limit;
 mod service;
+mod uncharged;
 mod wire;
 
 pub use access_log::{ConnectionCounters, EntryOutcome, LogEntries, LogKind, LogMessage, LogScan, set_entry};
@@ -35,3 +36,4 @@ pub use grpc_endpoint::{EndpointContext, EnvoyMethod, GrpcEndpoint};
 pub use node::LogIdentity;
 pub use rate_limit::{CURE as UNLIMITED_CURE, Unlimited, UnlimitedCalls};
 pub use service::{DecisionCacheStatus, EnvoyShared};
+pub use uncharged::CURE as UNCHARGED_CURE;

@@ -25,6 +25,7 @@ use super::metrics::{EnvoyMetrics, LogNames};
 use super::rate_limit::{Known, LimitMetrics, Tables, Unlimited, WindowCounters};
 use crate::config::config_of;
 use crate::config::settings::Cache;
+use crate::uncharged::Uncharged;
 use mixer_api::CallInfo;
 use mixer_api::call::Operation;
 use mixer_api::grpc::{Code, GrpcError};
@@ -74,6 +75,8 @@ pub struct EnvoyShared {
     http_connections: Arc<ConnectionRegistry>,
     /// Calls that nothing limits.
     unlimited: Tables,
+    /// Quotas that checks are not charged to.
+    uncharged: Uncharged,
 }
 
 /// The state of the cache of decisions.
@@ -124,6 +127,7 @@ impl EnvoyShared {
             nodes: Arc::default(),
             http_connections: Arc::default(),
             unlimited: Tables::default(),
+            uncharged: Uncharged::default(),
         }
     }
 
@@ -153,6 +157,11 @@ impl EnvoyShared {
     /// The calls for rate limits that nothing in the published configuration is for.
     pub fn unlimited(&self) -> Unlimited {
         self.unlimited.list(self.engine.runtime.load().id())
+    }
+
+    /// The quotas of the published configuration that no check of Envoy is charged to, if Envoy has asked since.
+    pub fn uncharged(&self) -> Vec<String> {
+        self.uncharged.list(self.engine.runtime.load().id())
     }
 
     /// The metrics of the server.

@@ -106,7 +106,10 @@ impl<'t> Parser<'t> {
             }
             if self.at("=") {
                 let mut error = self.expected("'=='");
-                error.hint = Some("compare with ==".into());
+                let rest = self.text.get(self.token.span.start..).unwrap_or_default();
+                let is_match = rest.strip_prefix('=').is_some_and(|rest| rest.trim_start().starts_with('~'));
+                let hint = if is_match { "write \"pattern\".matches(value)" } else { "compare with ==" };
+                error.hint = Some(hint.into());
                 return Err(error);
             }
             self.advance()?;
@@ -320,6 +323,7 @@ impl<'t> Parser<'t> {
             (TokenKind::Identifier, "like" | "LIKE") => {
                 "write match(value, \"prefix*\"), or \"pattern\".matches(value)"
             }
+            (TokenKind::Identifier, "exists" | "EXISTS") => "write (attribute | \"\") != \"\"",
             (TokenKind::Identifier, "is" | "IS") => {
                 "compare with ==, and what may be absent as (attribute | \"\") == \"\""
             }

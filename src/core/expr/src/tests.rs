@@ -452,6 +452,28 @@ fn explanations_have_the_outcome_of_every_part() {
     );
 }
 
+/// Whoever obeys a hint does not meet the next error.
+#[test]
+fn obeyed_hints_do_not_lead_to_the_next_error() {
+    for (text, hint) in [
+        ("!s1", "write (s1 | \"\") == \"\""),
+        ("b1 || !source.user", "write (source.user | \"\") == \"\""),
+        ("!b1", "write (b1) == false"),
+        ("not (s1 == \"a\")", "write (condition) == false"),
+        ("request.headers[x-user] == \"a\"", "write [\"x-user\"]: a key is a text in quotes"),
+        ("request.headers[ x-user-id] == \"a\"", "write [\"x-user-id\"]: a key is a text in quotes"),
+        ("s1 =~ \"^/a\"", "write \"pattern\".matches(value)"),
+        ("s1 = \"a\"", "compare with =="),
+        ("request.headers[\"x-user\"] exists", "write (attribute | \"\") != \"\""),
+        ("request.user == \"a\"", "did you mean `source.user`?"),
+    ] {
+        assert_eq!(refusal(text).hint.as_deref(), Some(hint), "{text}: {:?}", refusal(text));
+    }
+    for obeyed in ["(s1 | \"\") == \"\"", "(b1) == false", "(request.headers[\"x-user\"] | \"\") != \"\""] {
+        assert!(compile(Language::Cexl, obeyed, &vocabulary()).is_ok(), "{obeyed}");
+    }
+}
+
 #[test]
 fn computed_and_constant_calls_agree() {
     for (constant, computed) in [

@@ -431,7 +431,7 @@ impl<'o> Start<'o> {
             true => {
                 let degraded = monitor::degraded(&degradations);
                 let more = [("degraded", degraded), ("loads", monitor::loads())];
-                monitor::health_report("readiness", &readiness, more.into_iter())
+                monitor::health_report("readiness", &readiness, |_, why| why, more.into_iter())
             }
             false => brief(&readiness),
         };

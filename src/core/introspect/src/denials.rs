@@ -138,7 +138,7 @@ const NAMED: usize = 3;
 
 /// A rule, with a link unless it is gone.
 fn rule(known: &StoreContents, name: &str) -> Markup {
-    html! { @if excerpt::find(known, name).is_some() { (configuration::link(name)) } @else { (name) } }
+    html! { @if excerpt::find(known, name).is_some() { (configuration::link(name)) } @else { span.resource { (name) } } }
 }
 
 /// What refused a request, with links to what there is of it.
@@ -226,7 +226,7 @@ fn item(denial: &Denial, known: &StoreContents) -> Markup {
                     span.pill.bad { (status_name(denial.code)) } " "
                     span.message { (escaped(&denial.message)) @if denial.message.is_empty() { span.dim { "no message" } } } " "
                     @if denial.cached { span.pill { "from the cache" } " " }
-                    span.dim { "by " (name(denial)) } " "
+                    span.dim.by { "by " (name(denial)) } " "
                     span.dim { (format::ago(denial.time)) }
                 }
                 p {

@@ -37,6 +37,11 @@ pub struct Unlimited {
     pub others: u64,
     /// What to do about it.
     pub cure: &'static str,
+    /// Quotas of the published configuration that no check of Envoy is charged to, if Envoy has asked since.
+    pub uncharged: Vec<String>,
+    /// What to do about them.
+    #[serde(rename = "unchargedCure")]
+    pub uncharged_cure: &'static str,
 }
 
 /// Calls of a domain with such a descriptor of the same keys.
@@ -67,9 +72,9 @@ pub(super) fn unlimited(server: &Server) -> Unlimited {
 /// Most groups of calls in a notice.
 const LISTED: usize = 5;
 
-/// Tells of descriptors that nothing limits.
+/// Tells of descriptors that nothing limits, and of quotas that nothing is charged to.
 pub(super) fn unlimited_notice(server: &Server) -> Markup {
-    let Unlimited { groups, others, cure } = unlimited(server);
+    let Unlimited { groups, others, cure, uncharged, uncharged_cure } = unlimited(server);
     let others = others + groups.iter().skip(LISTED).map(|group| group.calls).sum::<u64>();
     let calls = |count: u64| format::counted(count, "call");
     html! {
@@ -84,6 +89,13 @@ pub(super) fn unlimited_notice(server: &Server) -> Markup {
                     @if others > 0 { li.dim { "and " (calls(others)) " with other domains or keys" } }
                 }
                 p { "Remedy: " (cure) }
+            }
+        }
+        @if !uncharged.is_empty() {
+            div.notice.warn #uncharged role="status" {
+                strong { "No check of Envoy is charged to quotas that rules configure" }
+                ul { @for name in &uncharged { li { code { (name) } } } }
+                p { "Remedy: " (uncharged_cure) }
             }
         }
     }

@@ -43,17 +43,28 @@ const NOT_BY_NAME: &str = "profiles are for clients that ask for localhost or an
 
 /// Refuses clients on other hosts, and those that ask by the name of another site.
 async fn local_only(request: Request, next: Next) -> Response {
-    let client = request.extensions().get::<ClientAddress>();
-    let is_local = client.is_none_or(|ClientAddress(client)| client.ip().to_canonical().is_loopback());
-    if !is_local {
+    if !is_on_this_host(request.extensions()) {
         return answer(StatusCode::FORBIDDEN, PLAIN, NOT_LOCAL);
     }
-    // A browser on this host may have been given its address by the name of another site. Other clients may send no name.
-    let headers = request.headers();
-    if headers.contains_key(header::HOST) && !has_known_host(headers, &[]) {
+    if !asks_for_this_host(request.headers()) {
         return answer(StatusCode::MISDIRECTED_REQUEST, PLAIN, NOT_BY_NAME);
     }
     next.run(request).await
+}
+
+/// Whether the client of a request is on this host, and asks for it by no name of another site.
+pub fn is_local(request: &http::request::Parts) -> bool {
+    is_on_this_host(&request.extensions) && asks_for_this_host(&request.headers)
+}
+
+fn is_on_this_host(extensions: &http::Extensions) -> bool {
+    let client = extensions.get::<ClientAddress>();
+    client.is_none_or(|ClientAddress(client)| client.ip().to_canonical().is_loopback())
+}
+
+/// A browser on this host may have been given its address by the name of another site. Other clients may send no name.
+fn asks_for_this_host(headers: &HeaderMap) -> bool {
+    !headers.contains_key(header::HOST) || has_known_host(headers, &[])
 }
 
 /// The routes that every server has. `version` is the short form without a newline; `profiles` adds `/debug/pprof/`; `legacy` adds
@@ -107,16 +118,20 @@ pub fn is_verbose(query: Option<&str>) -> bool {
     query.is_some_and(|query| query.split('&').any(|pair| pair.split('=').next() == Some("verbose")))
 }
 
-/// The JSON of an availability: 200 or 503, with the status of every emitter, and `more` members.
+/// The JSON of an availability: 200 or 503, with the status of every emitter as `shown`, and `more` members.
 pub fn health_report(
     probe: &str,
     availability: &Availability,
+    shown: impl Fn(&str, String) -> String,
     more: impl Iterator<Item = (&'static str, serde_json::Value)>,
 ) -> Response {
     let emitters: serde_json::Map<String, serde_json::Value> = availability
         .emitters()
         .into_iter()
-        .map(|(name, status)| (name, status.err().map_or_else(|| "available".into(), Into::into)))
+        .map(|(name, status)| {
+            let status = status.err().map_or_else(|| "available".to_owned(), |why| shown(&name, why));
+            (name, status.into())
+        })
         .collect();
     let available = availability.status().is_ok();
     let mut body = serde_json::json!({ "probe": probe, "available": available, "emitters": emitters });

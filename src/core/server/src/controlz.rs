@@ -66,7 +66,13 @@ impl EnvoyServices for EnvoyView {
             mixer_introspect::UnlimitedCalls { domain, keys, why, calls, last }
         };
         let groups = groups.into_iter().map(of).collect();
-        mixer_introspect::Unlimited { groups, others, cure: mixer_envoy::UNLIMITED_CURE }
+        mixer_introspect::Unlimited {
+            groups,
+            others,
+            cure: mixer_envoy::UNLIMITED_CURE,
+            uncharged: self.0.uncharged(),
+            uncharged_cure: mixer_envoy::UNCHARGED_CURE,
+        }
     }
 }
 

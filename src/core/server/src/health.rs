@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::RawQuery;
+use axum::extract::Request;
 use axum::routing::get;
 use tokio_util::sync::CancellationToken;
 
@@ -70,27 +70,102 @@ impl Health {
     }
 
     /// `/healthz` and `/readyz` for an HTTP endpoint: 200 or 503, with the status of every emitter. `/readyz?verbose` adds the
-    /// degradations, and the configuration of `store`.
-    pub(super) fn routes(&self, store: ServedStore) -> Router {
+    /// degradations, and the configuration of `store`. Clients on other hosts get places of errors, not their texts, unless `texts` are for
+    /// anyone.
+    pub(super) fn routes(&self, store: ServedStore, texts: Texts) -> Router {
         let (liveness, readiness) = (self.liveness.clone(), self.readiness.clone());
         let degradations = self.degradations.clone();
-        let ready = async move |RawQuery(query): RawQuery| {
-            let verbose = monitor::is_verbose(query.as_deref());
+        let ready = async move |request: Request| {
+            let (request, _) = request.into_parts();
+            let verbose = monitor::is_verbose(request.uri.query());
+            let is_whole = texts == Texts::Anyone || monitor::is_local(&request);
+            let published = store.runtime.load_full();
+            let reduced = if is_whole { None } else { place_of_refusal(&published) };
             let more = || {
-                [
+                let mut members = [
                     ("degraded", monitor::degraded(&degradations)),
-                    ("configuration", configuration(&store)),
+                    ("configuration", configuration(&store, &published)),
                     ("loads", monitor::loads()),
-                ]
+                ];
+                if !is_whole {
+                    members.iter_mut().for_each(|(name, value)| without_texts(name, value));
+                }
+                members
             };
-            monitor::health_report("readiness", &readiness, verbose.then(more).into_iter().flatten())
+            // The condition may be older than what is published.
+            let is_told = |name: &str, why: &str| {
+                is_whole
+                    || name != CONFIGURATION
+                    || why == NOT_PUBLISHED
+                    || why.starts_with("waiting for ")
+                    || reduced.is_none() && published.withheld.as_deref() == Some(why)
+            };
+            let shown = |name: &str, why: String| match &reduced {
+                _ if is_told(name, &why) => why,
+                Some(reduced) => reduced.clone(),
+                None => FOR_THIS_HOST.to_owned(),
+            };
+            monitor::health_report("readiness", &readiness, shown, verbose.then(more).into_iter().flatten())
         };
-        Router::new()
-            .route(
-                "/healthz",
-                get(async move || monitor::health_report("liveness", &liveness, std::iter::empty())),
-            )
-            .route("/readyz", get(ready))
+        let alive =
+            async move || monitor::health_report("liveness", &liveness, |_, why| why, std::iter::empty());
+        Router::new().route("/healthz", get(alive)).route("/readyz", get(ready))
+    }
+}
+
+/// Who gets the texts of errors, which may have constants of conditions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Texts {
+    /// Clients on this host.
+    Local,
+    /// Whoever reaches the port.
+    Anyone,
+}
+
+/// The condition that tells whether a configuration serves.
+pub(super) const CONFIGURATION: &str = "configuration";
+/// Its state before there was one.
+pub(super) const NOT_PUBLISHED: &str = "not published yet";
+
+/// Stands for texts that clients on other hosts do not get.
+const FOR_THIS_HOST: &str = "its text is for clients on this host";
+
+/// What clients on other hosts get of why nothing serves; `None` if an error of the configuration is not the reason.
+fn place_of_refusal(published: &Published) -> Option<String> {
+    published.withheld.as_ref()?;
+    let first = first_problem(published)?;
+    let line = first.span.map_or(0, |span| span.start.line);
+    let place = match &first.file {
+        Some(file) if line > 0 => format!(" in {file}, line {line}"),
+        Some(file) => format!(" in {file}"),
+        None => String::new(),
+    };
+    let resource = if first.resource.is_empty() { String::new() } else { format!(" of {}", first.resource) };
+    Some(format!("no configuration is served: error `{}`{resource}{place}; {FOR_THIS_HOST}", first.code))
+}
+
+/// Takes the texts of errors from a member of the document.
+fn without_texts(name: &str, value: &mut serde_json::Value) {
+    let hide = |parent: &mut serde_json::Value, name: &str| {
+        if let Some(text) = parent.get_mut(name).filter(|text| text.is_string()) {
+            *text = FOR_THIS_HOST.into();
+        }
+    };
+    match name {
+        "degraded" => {
+            for component in ["configuration", "handlers"] {
+                value.get_mut(component).into_iter().for_each(|component| hide(component, "why"));
+            }
+        }
+        "configuration" => {
+            hide(value, "withheld");
+            for text in ["message", "hint"] {
+                value.get_mut("firstError").into_iter().for_each(|error| hide(error, text));
+            }
+            let kept = value.get_mut("kept").and_then(serde_json::Value::as_array_mut);
+            kept.into_iter().flatten().for_each(|kept| hide(kept, "why"));
+        }
+        _ => {}
     }
 }
 
@@ -108,8 +183,7 @@ pub(super) struct ServedStore {
 const LISTED: usize = 100;
 
 /// What serves: the snapshot, why there is none, the first error, and the resources in their previous version.
-fn configuration(store: &ServedStore) -> serde_json::Value {
-    let published = store.runtime.load_full();
+fn configuration(store: &ServedStore, published: &Published) -> serde_json::Value {
     let kept = published.kept.iter().take(LISTED).map(|kept| {
         let (resource, since) = (kept.key.to_string(), kept.since.rfc3339_micros().to_string());
         serde_json::json!({ "resource": resource, "since": since, "why": kept.why })
@@ -120,20 +194,25 @@ fn configuration(store: &ServedStore) -> serde_json::Value {
         "isDefaultStore": store.is_default,
         "snapshot": published.id().0,
         "withheld": published.withheld.as_deref(),
-        "firstError": first_error(&published),
+        "firstError": first_error(published),
         "keptResources": published.kept.len(),
         "kept": kept.collect::<Vec<_>>(),
     })
 }
 
 /// The error to mend first: of the files, if they have one.
-fn first_error(published: &Published) -> Option<serde_json::Value> {
+fn first_problem(published: &Published) -> Option<&Diagnostic> {
     let errors = published.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
     let place = |problem: &&Diagnostic| {
         let tells_less = is_about_serving(problem.code) || is_consequence(problem.code);
         (tells_less, problem.file.is_none(), problem.file.clone(), problem.span.map(|span| span.start))
     };
-    let first = errors.min_by_key(place)?;
+    errors.min_by_key(place)
+}
+
+/// The same as JSON.
+fn first_error(published: &Published) -> Option<serde_json::Value> {
+    let first = first_problem(published)?;
     let start = first.span.map(|span| span.start).filter(|start| start.line > 0);
     let shown = |text: &str| mask_text(text).into_owned();
     Some(serde_json::json!({

@@ -18,7 +18,7 @@ use super::controls::{Controls, Parts, Reload};
 use super::effects::Effects;
 use super::error::StartError;
 use super::faults::FaultSender;
-use super::health::{Conditions, Health, STUCK, of_configuration};
+use super::health::{CONFIGURATION, Conditions, Health, NOT_PUBLISHED, STUCK, of_configuration};
 use super::steps::{Components, StopStep};
 use super::{InheritedSockets, ProbeOptions, ServerOptions};
 use mixer_base::budget::{MemoryBudget, Purpose};
@@ -189,7 +189,7 @@ impl Start<'_> {
         let workers = self.start_workers(&runtime, &metrics, tracer, &api_address)?;
 
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
-        let served = self.health.readiness.emitter("configuration", "not published yet");
+        let served = self.health.readiness.emitter(CONFIGURATION, NOT_PUBLISHED);
         let tasks = self.health.readiness.emitter("tasks", "not looked at yet");
         let conditions = Conditions {
             store: Arc::clone(&store),

@@ -22,6 +22,7 @@ use crate::MetricsAddress;
 use mixer_base::budget::{MemoryBudget, Purpose, Share};
 use mixer_base::exposition::CONTENT_TYPE;
 use mixer_base::metrics::{Counter, Family};
+use mixer_base::secrets::mask_address;
 use mixer_base::task::{Group, Task};
 use mixer_engine::adapter::Env;
 use mixer_net::descriptors::DescriptorPlan;
@@ -109,6 +110,7 @@ impl Endpoint {
                 }
                 Err(OpenError::Listener(error)) => {
                     let address = address_of(env);
+                    let address = mask_address(&address);
                     let why = match error.kind() {
                         io::ErrorKind::AddrInUse => "bind: address already in use".to_owned(),
                         _ => error.to_string(),

@@ -255,7 +255,10 @@ impl Published {
 
 /// Why a read is overdue.
 fn hangs() -> String {
-    format!("reading takes longer than {} s: the file system may hang", SCAN_LIMIT.as_secs())
+    format!(
+        "reading takes longer than {} s: the file system may hang, or the machine is too busy to read",
+        SCAN_LIMIT.as_secs()
+    )
 }
 
 /// The contents of a store of which nothing could be read.

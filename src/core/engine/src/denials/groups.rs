@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{DenialKind, Refusal};
+use super::{DenialKind, Refusal, cut};
 use crate::snapshot::Snapshot;
 use mixer_attribute::text::{ip_from_bytes, text};
 use mixer_attribute::{AttributeBag, Value};
@@ -116,7 +116,7 @@ fn first<'a>(names: &[&'static str], bag: &AttributeBag<'a>) -> Option<(&'static
 fn shown(value: Option<(&'static str, Value<'_>)>, snapshot: &Snapshot) -> String {
     let Some((name, value)) = value else { return String::new() };
     let whole = |plain: &str| snapshot.secrets.mask_value(name, plain).into_owned();
-    let mut masked = match value {
+    let masked = match value {
         Value::Bytes(bytes) => match ip_from_bytes(bytes) {
             Some(ip) => whole(&IpAddr::to_string(&ip)),
             None => whole(&text(value).to_string()),
@@ -130,8 +130,7 @@ fn shown(value: Option<(&'static str, Value<'_>)>, snapshot: &Snapshot) -> Strin
         }
         _ => whole(&text(value).to_string()),
     };
-    masked.truncate(masked.floor_char_boundary(MAX_TEXT));
-    masked
+    cut(masked, MAX_TEXT)
 }
 
 /// Hashes what tells the text of one attribute from another.
@@ -172,8 +171,7 @@ impl Groups {
                 table.others += gone.count;
             }
         }
-        let mut by = refusal.by.name();
-        by.truncate(by.floor_char_boundary(super::MAX_VALUE));
+        let by = refusal.by.name();
         let (service, caller) = (shown(service, snapshot), shown(caller, snapshot));
         let group =
             DenialGroup { kind: refusal.by.kind(), by, service, caller, count: 1, last: now, sample: None };

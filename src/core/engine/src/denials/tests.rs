@@ -242,3 +242,35 @@ fn secret_callers_are_masked() {
     denials.record(refusal, &snapshot(1, &["source.user"]), &bag, || b"");
     assert_eq!(denials.groups().list.first().unwrap().caller, MASKED);
 }
+
+/// Two names that begin alike are two, and none looks like another one.
+#[test]
+fn long_names_are_kept_whole_or_end_with_a_sign() {
+    let denials = Denials::default();
+    let snapshot = snapshot(1, &[]);
+    let vocabulary = vocabulary();
+    let refuse = |by: DeniedBy<'_>| {
+        let arena = Bump::new();
+        let bag = AttributeBag::empty(&vocabulary, &arena);
+        let refusal = Refusal { code: 8, message: "", by, cached: false };
+        denials.record(refusal, &snapshot, &bag, || b"");
+    };
+    let long = "x".repeat(1100);
+    let [first, second] = ["first", "second"].map(|end| format!("{long}{end}"));
+    refuse(DeniedBy::Quota(&first));
+    refuse(DeniedBy::Quota(&second));
+    let names = |list: Vec<String>| list.into_iter().collect::<std::collections::BTreeSet<_>>();
+    let groups = || names(denials.groups().list.into_iter().map(|group| group.by).collect());
+    let records = || names(denials.list(&vocabulary).into_iter().map(|denial| denial.by).collect());
+    let whole = names(vec![first, second]);
+    assert_eq!((groups(), records()), (whole.clone(), whole));
+
+    let limits = ["a", "b"].map(|end| format!("{}{end}", "ä".repeat(MAX_VALUE)));
+    limits.iter().for_each(|limit| refuse(DeniedBy::Limit(limit)));
+    let shown = format!("{}…", "ä".repeat(MAX_VALUE / 2));
+    assert_eq!(denials.groups().list.iter().filter(|group| group.by == shown).count(), 2);
+    assert!(records().contains(&shown), "{:?}", records());
+    refuse(DeniedBy::Quota(&"y".repeat(MAX_NAME + 1)));
+    let shown = format!("{}…", "y".repeat(MAX_NAME));
+    assert!(groups().contains(&shown) && records().contains(&shown));
+}

@@ -166,7 +166,7 @@ impl<'t, 'c> Operation<'t, 'c> {
     }
 
     fn condition_failed(&mut self, route: &'t Route, error: EvalError<'_>) {
-        route.counters.failed();
+        self.context.failed(route);
         let is_refused = self.protocol == Protocol::Mixer && route.refuses_exhausted(error);
         let refused = match is_refused {
             true => Some(condition_failure(route, error)),
@@ -181,7 +181,7 @@ impl<'t, 'c> Operation<'t, 'c> {
     where
         't: 'a,
     {
-        route.counters.hit();
+        self.context.hit(route);
         if let Some(fired) = self.context.fired {
             fired.borrow_mut().push(Arc::clone(&route.rule));
         }
@@ -218,7 +218,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         let traced = traced.map(|at| CallTrace::new(at, started));
         let result = match action.handler.check(instance) {
             Reply::Ready(result) => {
-                destination.record(started, &result);
+                self.context.record(destination, started, &result);
                 trace_result(self.context, traced, &result);
                 result
             }
@@ -245,7 +245,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         text: &str,
         on_error: Option<OnError>,
     ) {
-        route.counters.failed();
+        self.context.failed(route);
         if let Some(trace) = self.context.trace {
             let mut trace = trace.borrow_mut();
             let at = trace.dispatch(route, action, instance, RuleKind::Check, None);
@@ -280,7 +280,7 @@ impl<'t, 'c> Operation<'t, 'c> {
                 }
                 DispatchResult::Called { route, instance, action, on_error, answer_key, result } => {
                     if result.is_err() {
-                        route.counters.failed();
+                        self.context.failed(route);
                     }
                     let name = action.handler.name();
                     let result = match settle_error(self.context, name, on_error, answer_key, result) {

@@ -118,6 +118,38 @@ impl DispatchError {
 }
 
 impl DispatchContext<'_> {
+    /// Whether what happens is counted. Explanations count nothing: they repeat a request, or ask what one would get.
+    pub(super) fn counts(&self) -> bool {
+        self.trace.is_none_or(|trace| !trace.borrow().full)
+    }
+
+    /// Counts a call that began at `started`, and tells its handler how it ended.
+    pub(super) fn record<T>(
+        &self,
+        destination: &Destination,
+        started: Instant,
+        result: &Result<T, HandlerError>,
+    ) {
+        match self.counts() {
+            true => destination.record(started, result),
+            false => destination.ended(result),
+        }
+    }
+
+    /// Counts that the condition of a rule held.
+    pub(super) fn hit(&self, route: &Route) {
+        if self.counts() {
+            route.counters.hit();
+        }
+    }
+
+    /// Counts that the condition of a rule failed.
+    pub(super) fn failed(&self, route: &Route) {
+        if self.counts() {
+            route.counters.failed();
+        }
+    }
+
     /// Counts a failure of a handler that `on_error` ignores.
     pub(super) fn ignored(&self, handler: &str) {
         self.metrics.counter(Family::CheckFailuresIgnored, &[handler]).add(1);
@@ -145,7 +177,7 @@ impl DispatchContext<'_> {
                 }
             },
         };
-        destination.record(started, &result);
+        self.record(destination, started, &result);
         result
     }
 }

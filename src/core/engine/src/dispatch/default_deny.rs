@@ -28,7 +28,7 @@ pub(super) fn deny_by_default<'t: 'a, 'a>(
     if let Some(fired) = context.fired {
         fired.borrow_mut().push(Arc::clone(&route.rule));
     }
-    route.counters.hit();
+    context.hit(route);
     combiner.deny_by_default(&route.rule.key.to_string());
     combiner.note_refuser(route);
 }

@@ -55,13 +55,13 @@ pub async fn dry_run_check<'t: 'a, 'a>(
     if passed {
         for Matched { route, .. } in select(table, RuleKind::Headers, bag, context) {
             applied = true;
-            count(route, DryRunOutcome::Matched);
+            count(route, DryRunOutcome::Matched, context);
         }
         // What an enforced rule refused has no use for a default.
         for Matched { route, .. } in select(table, RuleKind::Default, bag, context) {
             applied = true;
             let is_allowed = route.rule.is_satisfied_by(allowed);
-            count(route, if is_allowed { DryRunOutcome::Allowed } else { DryRunOutcome::Denied });
+            count(route, if is_allowed { DryRunOutcome::Allowed } else { DryRunOutcome::Denied }, context);
         }
         for request in quotas {
             dry_run_one_quota(table, bag, request, context).await;
@@ -130,8 +130,8 @@ fn select<'t: 'a, 'a>(
     matched
 }
 
-fn count(route: &Route, outcome: DryRunOutcome) {
-    if let Some(counters) = &route.dry_run {
+fn count(route: &Route, outcome: DryRunOutcome, context: &DispatchContext<'_>) {
+    if let Some(counters) = route.dry_run.as_ref().filter(|_| context.counts()) {
         counters.count(outcome);
     }
 }
@@ -161,7 +161,7 @@ fn evaluate_instances<'t: 'a, 'a>(
             }
         }
     }
-    count(route, outcome);
+    count(route, outcome, context);
 }
 
 fn check_outcome(result: &Result<CheckResult, HandlerError>) -> DryRunOutcome {
@@ -192,7 +192,7 @@ async fn call_check<'t: 'a, 'a>(
     };
     let begun = Instant::now();
     let reply = action.handler.check(&evaluated.instance);
-    let counted = |result: &Result<CheckResult, HandlerError>| count(route, check_outcome(result));
+    let counted = |result: &Result<CheckResult, HandlerError>| count(route, check_outcome(result), context);
     if let Some(result) = settle(reply, (route, action), check_outcome, context).await {
         counted(&result);
         if let (Some(trace), Some(at)) = (context.trace, at) {
@@ -212,7 +212,7 @@ async fn call_quota<'t: 'a, 'a>(
         return;
     };
     if table.enforces_quota(action, route_instance) {
-        count(route, DryRunOutcome::Matched);
+        count(route, DryRunOutcome::Matched, context);
         return;
     }
     // A separate id: the handler deduplicates the real request by its own.
@@ -227,7 +227,7 @@ async fn call_quota<'t: 'a, 'a>(
     let amount = request.amount;
     let outcome = move |result: &Result<QuotaResult, HandlerError>| quota_outcome(amount, result);
     if let Some(result) = settle(reply, (route, action), outcome, context).await {
-        count(route, quota_outcome(amount, &result));
+        count(route, quota_outcome(amount, &result), context);
         if let (Some(trace), Some(at)) = (context.trace, at) {
             CallTrace::new(at, begun).granted(trace, amount, &result);
         }
@@ -256,7 +256,7 @@ fn prepare<'t: 'a, 'a>(
     match made {
         Ok(evaluated) => Some((evaluated, at)),
         Err(_) => {
-            count(route, DryRunOutcome::Failed);
+            count(route, DryRunOutcome::Failed, context);
             None
         }
     }
@@ -278,7 +278,7 @@ async fn settle<T: Send + 'static>(
     }
     if PENDING.fetch_add(1, Ordering::Relaxed) >= MAX_PENDING {
         PENDING.fetch_sub(1, Ordering::Relaxed);
-        count(route, DryRunOutcome::Skipped);
+        count(route, DryRunOutcome::Skipped, context);
         return None;
     }
     let slot = PendingSlot;

@@ -43,13 +43,13 @@ pub async fn preprocess<'t: 'a, 'a>(
     let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
     for Matched { route, failed } in matched {
         if let Some(error) = failed {
-            route.counters.failed();
+            context.failed(route);
             // Nothing is decided yet that could refuse the request.
             let refused = errors.condition_failed(route, error);
             refused.into_iter().for_each(|text| errors.push(HandlerError::of_request(text)));
             continue;
         }
-        route.counters.hit();
+        context.hit(route);
         if let Some(trace) = context.trace {
             trace.borrow_mut().rule(&route.rule, RuleKind::Generate);
         }
@@ -79,7 +79,7 @@ pub async fn preprocess<'t: 'a, 'a>(
                         }
                     }
                     Err(text) => {
-                        route.counters.failed();
+                        context.failed(route);
                         errors.push(HandlerError::of_request(text));
                     }
                 }

@@ -40,6 +40,11 @@ impl Destination {
     /// Counts a call that began at `started`, and tells its handler how it ended.
     pub(crate) fn record<T>(&self, started: Instant, result: &Result<T, HandlerError>) {
         self.counters.record(started.elapsed(), result.is_err());
+        self.ended(result);
+    }
+
+    /// Tells the handler how a call ended.
+    pub(crate) fn ended<T>(&self, result: &Result<T, HandlerError>) {
         // A report decides nothing.
         if self.template.variety != Variety::Report {
             self.handler.ended(result.as_ref().err());

@@ -23,6 +23,11 @@ const QUOTA: &str = "quota";
 pub(super) type Bindings = BTreeMap<ResourceKey, Arc<HandlerBinding>>;
 
 impl Snapshot {
+    /// The names of the quotas that rules charge which are no dry runs. Cost: a pass over all rules.
+    pub fn enforced_quotas(&self) -> BTreeSet<&str> {
+        enforced_quotas(&self.rules).map(|instance| &*instance.key.name).collect()
+    }
+
     /// The quotas that a resource of an extension names, and that no rule configures or none for its requests, in lower case. Cost: a pass
     /// over all rules.
     pub(crate) fn unconfigured_quotas_of(&self, resource: &ResourceKey) -> HashSet<String> {
@@ -171,9 +176,7 @@ pub(super) fn uncharged(extensions: &[Arc<dyn ExtensionConfig>], rules: &Rules) 
     }
     let named = configured.iter().flat_map(|extension| extension.quotas());
     let named: HashSet<String> = named.map(|quota| folded(&quota.name)).collect();
-    let enforced = rules.iter().filter(|rule| !rule.dry_run).flat_map(|rule| &rule.actions);
-    let quotas = enforced.flat_map(|action| &action.instances).filter(|instance| is_quota(instance));
-    let uncharged = quotas.filter(|instance| !named.contains(&folded(&instance.key.name)));
+    let uncharged = enforced_quotas(rules).filter(|instance| !named.contains(&folded(&instance.key.name)));
     let uncharged: BTreeMap<_, _> = uncharged.map(|instance| (&instance.key, instance)).collect();
     let warning = |instance: &Arc<InstanceConfig>| {
         let name = &instance.key.name;
@@ -186,6 +189,12 @@ pub(super) fn uncharged(extensions: &[Arc<dyn ExtensionConfig>], rules: &Rules) 
         placed(problem, &instance.key, &instance.origin)
     };
     uncharged.into_values().map(warning).collect()
+}
+
+/// The instances of quotas that rules charge which are no dry runs.
+fn enforced_quotas(rules: &Rules) -> impl Iterator<Item = &Arc<InstanceConfig>> {
+    let enforced = rules.iter().filter(|rule| !rule.dry_run).flat_map(|rule| &rule.actions);
+    enforced.flat_map(|action| &action.instances).filter(|instance| is_quota(instance))
 }
 
 fn is_quota(instance: &InstanceConfig) -> bool {

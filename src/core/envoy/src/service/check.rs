@@ -91,6 +91,7 @@ impl EnvoyService {
             let snapshot = scope.published.routes.snapshot();
             let config = config_of(snapshot);
             require_enabled(config.settings.check.enabled, "checks")?;
+            self.shared.uncharged.look(snapshot, config);
             let state = self.snapshot_state(&scope.published);
             let plan = state.plan(&snapshot.vocabulary, observation);
             let mut attributes = Attributes::new(&plan, &scope.arena);

@@ -22,8 +22,21 @@ pub(crate) fn nearest_attribute(name: &str, scope: &dyn Scope) -> Option<String>
     {
         return Some(format!("write size({text})"));
     }
+    if let Some(elsewhere) = elsewhere(name).filter(|elsewhere| scope.attribute(elsewhere).is_some()) {
+        return Some(format!("did you mean `{elsewhere}`?"));
+    }
     let nearest = nearest(name, std::iter::once_with(|| scope.names()).flatten())?;
     Some(format!("did you mean `{nearest}`?"))
+}
+
+/// The attribute that is meant by a name whose letters are more like those of another.
+fn elsewhere(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "request.port" | "port" => "destination.port",
+        "request.user" | "user" | "request.auth.user" => "source.user",
+        "request.ip" | "client.ip" | "remote.ip" | "source.address" => "source.ip",
+        _ => return None,
+    })
 }
 
 /// The function that converts a string to this type.
@@ -43,7 +56,14 @@ pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope)
     let TermKind::Function { callee, arguments, .. } = &terms.term(id).kind else { return None };
     match (callee, arguments.as_slice()) {
         (Callee::Operator("NOT"), [operand]) => {
-            Some(format!("write ({}) == false", terms.term(*operand).span.of(terms.text())))
+            let term = terms.term(*operand);
+            let text = term.span.of(terms.text());
+            let is_text = matches!(&term.kind, TermKind::Variable(name)
+                if scope.attribute(name).is_some_and(|(_, value_type)| value_type == ValueType::String));
+            Some(match is_text {
+                true => format!("write ({text} | \"\") == \"\""),
+                false => format!("write ({text}) == false"),
+            })
         }
         (Callee::Operator("AND"), [_, _]) => Some("write && for a logical and".into()),
         (Callee::Operator("SUB"), [_, _]) => dashed_name(terms, id, scope),
@@ -57,6 +77,7 @@ pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope)
 /// What to write instead of a function that other languages have.
 fn other_function(name: &str) -> Option<&'static str> {
     Some(match name {
+        "not" => "write (condition) == false",
         "has" | "isset" | "exists" | "defined" => "give a default instead: attribute | default",
         "contains" | "indexOf" | "includes" => "write \"text\".matches(value)",
         "length" | "len" => "write size(value)",
@@ -102,6 +123,10 @@ fn dashed_name(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<Strin
     let rest = terms.text().get(terms.term(id).span.start..)?;
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let name = rest.split(|c| !is_of_name(c)).next()?;
+    let before = terms.text().get(..terms.term(id).span.start)?;
+    if before.trim_end().ends_with('[') {
+        return Some(format!("write [\"{name}\"]: a key is a text in quotes"));
+    }
     let (map, key) = map_and_key(name, scope)?;
     Some(format!("write {map}[\"{key}\"]: `-` is an operator"))
 }

@@ -10,11 +10,11 @@ use crate::activation::Endpoint;
 use crate::controls::Controls;
 use crate::controlz;
 use crate::error::StartError;
-use crate::health::ServedStore;
+use crate::health::{ServedStore, Texts};
 use crate::steps::StopStep;
 use mixer_base::budget::Purpose;
 use mixer_base::build_info::BuildInfo;
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::mask_address;
 use mixer_base::task::Task;
 use mixer_engine::runtime::OnConfigError;
 use mixer_envoy::EndpointContext;
@@ -124,11 +124,13 @@ impl Start<'_> {
         let metrics = Arc::clone(&controls.metrics);
         let mut routes = monitor::routes(metrics, &version, profiles, legacy, answers);
         if self.options.health_endpoints {
-            routes = routes.merge(controls.health.routes(ServedStore {
+            let store = ServedStore {
                 runtime: Arc::clone(&controls.runtime),
-                url: mask_text(controls.store.url()).into_owned(),
+                url: mask_address(controls.store.url()).into_owned(),
                 is_default: self.options.sample_by_default,
-            }));
+            };
+            let texts = if is_open { Texts::Anyone } else { Texts::Local };
+            routes = routes.merge(controls.health.routes(store, texts));
         }
         self.serve_http(StopStep::Monitoring, "monitoring endpoint", listener, routes);
         Ok(())

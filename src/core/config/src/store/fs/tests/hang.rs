@@ -36,7 +36,8 @@ async fn nobody_waits_for_a_file_system_that_hangs() {
         assert!(timeout(Duration::from_millis(1), loading).await.is_err());
     }
     store.shared.published.lock().scanning_since = Instant::now().checked_sub(Duration::from_secs(11));
-    let overdue = "reading takes longer than 10 s: the file system may hang";
+    let overdue =
+        "reading takes longer than 10 s: the file system may hang, or the machine is too busy to read";
     assert_eq!(store.availability(), outage(overdue, false));
     drop(release);
     store.loaded().await;
@@ -54,7 +55,8 @@ async fn a_first_read_that_hangs_is_told_in_the_contents_until_it_ends() {
     assert!(timeout(Duration::from_millis(1), store.overdue()).await.is_err(), "not yet");
     store.shared.published.lock().scanning_since = Instant::now().checked_sub(Duration::from_secs(11));
     store.overdue().await;
-    let overdue = "reading takes longer than 10 s: the file system may hang";
+    let overdue =
+        "reading takes longer than 10 s: the file system may hang, or the machine is too busy to read";
     let contents = store.contents();
     assert_eq!(contents.unavailable.as_deref(), Some(overdue));
     let text = format!("{}: {overdue}", directory.path().display());
