@@ -30,7 +30,7 @@ const STREAM_WINDOW: i64 = 1 << 20;
 const CONNECTION_WINDOW: i64 = 8 << 20;
 /// Received bytes before a WINDOW_UPDATE of the connection.
 const WINDOW_STEP: i64 = 1 << 20;
-/// Resets and stream errors that a client may cause beyond completed responses; a defence against rapid resets.
+/// Resets and stream errors that a client may cause beyond completed responses in an interval of keep-alive; a defence against rapid resets.
 const PROTOCOL_VIOLATION_BUDGET: u32 = 10_000;
 /// Streams reset by the server on which frames may still be in flight.
 const RECENTLY_RESET: usize = 64;
@@ -270,6 +270,11 @@ impl Session {
             });
         }
         Ok(())
+    }
+
+    /// Begins a new interval of the protocol-violation budget: a connection that lives for days has more resets than one that attacks.
+    pub fn forget_violations(&mut self) {
+        self.violations = 0;
     }
 
     /// Resets the streams whose response waits and of which nothing was sent since the last call. A client that opens no window would

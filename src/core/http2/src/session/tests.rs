@@ -368,6 +368,17 @@ fn exceeding_the_violation_budget_closes_the_connection() {
     };
     assert_eq!((error.code, id), (ErrorCode::ENHANCE_YOUR_CALM, 1 + 2 * PROTOCOL_VIOLATION_BUDGET));
     assert!(session.new_requests.len() <= PROTOCOL_VIOLATION_BUDGET as usize + 1);
+    // So does an interval of keep-alive.
+    let mut session = open();
+    for number in 0..3 * PROTOCOL_VIOLATION_BUDGET {
+        if number % PROTOCOL_VIOLATION_BUDGET == 0 {
+            session.forget_violations();
+        }
+        let id = 1 + 2 * number;
+        let reset = frame(frame_type::RST_STREAM, 0, id, &8_u32.to_be_bytes());
+        receive(&mut session, &[headers(id, true, POST), reset]).unwrap();
+        while session.next_request().is_some() {}
+    }
     // Completed responses refill the budget.
     let mut session = open();
     for turn in 0..PROTOCOL_VIOLATION_BUDGET * 2 {

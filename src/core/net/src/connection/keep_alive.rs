@@ -29,6 +29,7 @@ impl KeepAlive {
             }
             session.ping();
             session.reset_stalled();
+            session.forget_violations();
             self.is_awaiting_ack = true;
             self.timer.as_mut().reset(Instant::now() + self.interval);
         }

@@ -16,13 +16,13 @@ use h2::{Ping, PingPong, Reason};
 use http::header::{CONTENT_TYPE, HeaderValue, TE};
 use http::{Request, Version};
 use mixer_base::task::Group;
-use tokio::sync::{Mutex, Notify, watch};
+use tokio::sync::{Mutex, Notify, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
 use super::framed::Framed;
 use super::outgoing::Outgoing;
-use crate::cluster::{Admitted, ClusterStats, Host, Kind, Outcome, Wanted};
+use crate::cluster::{Admitted, Cluster, Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
 use crate::upstream::{ConnectError, Connector, Pool, Pools, Protocol, Upstream};
 
@@ -42,8 +42,12 @@ const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
 const PLACE_INTERVAL: Duration = Duration::from_millis(10);
 /// The time in which a host answers a PING, after a call that it did not answer.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for the calls of a connection that is replaced.
+/// Time for the calls of a connection that is replaced, and for those that nobody waits for any more.
 const LEFT: Duration = Duration::from_secs(5);
+/// Longest message of a call that goes on when nobody waits for it any more.
+const MAX_LEFT: usize = 64 << 10;
+/// How much later than for its caller the time of a call is over for the task that makes it.
+const LATER: Duration = Duration::from_millis(20);
 
 /// A method, and how it is called.
 #[derive(Debug)]
@@ -64,8 +68,9 @@ pub(crate) struct Channel {
     /// `None` if it does not exist.
     cluster: Option<usize>,
     links: RefCell<Vec<(Arc<Host>, Rc<Link>)>>,
-    places: Queue,
+    places: Rc<Queue>,
     connections: Group,
+    calls: Group,
 }
 
 /// What calls are sent on, or why there is nothing; `None` until it is known.
@@ -217,18 +222,30 @@ impl Drop for Stream {
     }
 }
 
+/// A call that has a place.
+struct Call<'c> {
+    method: &'c Method<'c>,
+    message: &'c Framed,
+    /// When its time is over.
+    until: Option<tokio::time::Instant>,
+    place: &'c Rc<Place>,
+}
+
 /// Why a call failed before there was an answer.
 enum Broken {
     Connect(ConnectError),
     Http2(h2::Error),
     /// The host takes no more calls at once.
     Overflow,
+    /// The task that made the call has ended.
+    Lost,
 }
 
 impl Channel {
     pub(crate) fn new(cluster: Option<usize>) -> Self {
         let connections = Group::new("proxy grpc connection");
-        Self { cluster, links: RefCell::default(), places: Queue::default(), connections }
+        let calls = Group::new("proxy grpc call");
+        Self { cluster, links: RefCell::default(), places: Rc::default(), connections, calls }
     }
 
     /// Calls a method with a message and its prefix.
@@ -250,12 +267,13 @@ impl Channel {
             stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
             return Err(Status::unavailable(OVERFLOW));
         };
-        let _place = Place(Some(admitted), &self.places);
+        let place = Rc::new(Place(Some(admitted), Rc::clone(&self.places)));
         // Chosen now: it may have been another one before the wait.
         let host = host_of(pool)?;
         let _active = Active::new(pool, &host);
         let left = limit.saturating_sub(began.elapsed());
-        let answered = tokio::time::timeout(left, self.exchange(pool, &host, method, message)).await;
+        let call = Call { method, message: &message, until: began.checked_add(limit), place: &place };
+        let answered = tokio::time::timeout(left, self.exchange(pool, &host, &call)).await;
         let (status, outcome) = match answered {
             Ok(Ok(answer)) => (200, answer),
             Ok(Err(broken)) => (503, Err(status_of(&broken))),
@@ -328,32 +346,62 @@ impl Channel {
         &self,
         pool: &Pool,
         host: &Arc<Host>,
-        method: &Method<'_>,
-        message: Framed,
+        call: &Call<'_>,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let first = self.attempt(pool, host, method, &message).await;
+        let first = self.attempt(pool, host, call).await;
         match first {
             Err(Broken::Http2(error)) if mixer_remote::was_not_begun(&error) => {
-                self.attempt(pool, host, method, &message).await
+                self.attempt(pool, host, call).await
             }
             answered => answered,
         }
     }
 
+    /// Sends a request, and waits for its answer.
+    ///
+    /// A call that was sent goes on when nobody waits for it any more, within its time limit, and holds its place: a server takes one that resets
+    /// many for an attacker, and ends the connection with the calls of all others; and when calls are reset, clients of the proxy choose.
     async fn attempt(
         &self,
         pool: &Pool,
         host: &Arc<Host>,
-        method: &Method<'_>,
-        message: &Framed,
+        call: &Call<'_>,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let (sender, _stream) = self.stream(pool, host).await?;
-        let mut cancelled = Cancelled(Some(&pool.cluster.stats));
+        let (sender, stream) = self.stream(pool, host).await?;
+        let Call { method, message, until, place } = call;
+        let mut cancelled = Cancelled(Some(Arc::clone(&pool.cluster)));
         let (head, body) = (message.head.clone(), message.body());
-        let answered =
-            mixer_remote::grpc_exchange_with(sender, request(method), head, body, MAX_ANSWER).await;
-        cancelled.0 = None;
-        answered.map_err(Broken::Http2)
+        let exchange = mixer_remote::grpc_exchange_with(sender, request(method), head, body, MAX_ANSWER);
+        if message.len() > MAX_LEFT {
+            let _held = stream;
+            let answered = exchange.await;
+            cancelled.0 = None;
+            return answered.map_err(Broken::Http2);
+        }
+        let (mut answer, answered) = oneshot::channel();
+        let (until, place) = (until.map(|until| until + LATER), Rc::clone(place));
+        drop(self.calls.spawn_local(async move {
+            let _held = (stream, place);
+            let is_over = async {
+                match until {
+                    Some(until) => tokio::time::sleep_until(until).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let is_left = async {
+                answer.closed().await;
+                tokio::time::sleep(LEFT).await;
+            };
+            let outcome = tokio::select! {
+                outcome = exchange => outcome,
+                () = is_over => return,
+                () = is_left => return,
+            };
+            cancelled.0 = None;
+            // Nobody waits for it if it cannot be told.
+            let _ = answer.send(outcome);
+        }));
+        answered.await.unwrap_or_else(|_| Err(Broken::Lost))
     }
 
     /// What sends one request to a host, and its place among those that the host takes at once.
@@ -479,6 +527,7 @@ pub(crate) fn is_unanswered(status: &Status) -> bool {
 fn status_of(broken: &Broken) -> Status {
     let reason = match broken {
         Broken::Connect(ConnectError::Exhausted) | Broken::Overflow => return Status::unavailable(OVERFLOW),
+        Broken::Lost => return Status::internal("the call was lost"),
         Broken::Connect(ConnectError::Failed | ConnectError::Refused) => "remote connection failure",
         Broken::Connect(ConnectError::TimedOut) => "connection timeout",
         Broken::Http2(error) => match (error.is_remote(), error.reason()) {
@@ -497,9 +546,10 @@ fn status_of(broken: &Broken) -> Status {
 }
 
 /// A place among the calls in flight; another call is told when it becomes free.
-struct Place<'q>(Option<Admitted>, &'q Queue);
+#[derive(Debug)]
+struct Place(Option<Admitted>, Rc<Queue>);
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         drop(self.0.take());
         self.1.freed.notify_one();
@@ -507,12 +557,12 @@ impl Drop for Place<'_> {
 }
 
 /// Counts a call that this side resets, because it takes too long or nobody waits for it any more.
-struct Cancelled<'c>(Option<&'c ClusterStats>);
+struct Cancelled(Option<Arc<Cluster>>);
 
-impl Drop for Cancelled<'_> {
+impl Drop for Cancelled {
     fn drop(&mut self) {
-        if let Some(stats) = self.0 {
-            stats.block.increment(ClusterStat::UpstreamRqTxReset);
+        if let Some(cluster) = &self.0 {
+            cluster.stats.block.increment(ClusterStat::UpstreamRqTxReset);
         }
     }
 }

@@ -55,6 +55,11 @@ impl Framed {
         Self { body: body.into(), is_text, ..self }
     }
 
+    /// Its length, in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.head.len() + self.body.iter().map(Bytes::len).sum::<usize>()
+    }
+
     /// What follows the head, in pieces.
     pub(crate) fn body(&self) -> impl Iterator<Item = Bytes> + use<> {
         let (body, mut text) = (Rc::clone(&self.body), self.is_text.then(Text::default));

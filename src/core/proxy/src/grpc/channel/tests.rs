@@ -98,3 +98,66 @@ async fn the_host_of_a_call_is_chosen_after_its_wait() {
     let asked = hosts.iter().map(|host| host.requests.load(Ordering::Relaxed)).collect::<Vec<_>>();
     assert_eq!(asked, [0, 1], "the one that is healthy by then");
 }
+
+/// A server that answers each call of gRPC after so long; `counts`: the calls that it has answered, and those that were reset before.
+async fn serve(listener: tokio::net::TcpListener, takes: Duration, counts: Rc<[Cell<u32>; 2]>) {
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut connection = h2::server::handshake(stream).await.unwrap();
+    while let Some(Ok((_, mut respond))) = connection.accept().await {
+        let counts = Rc::clone(&counts);
+        tokio::task::spawn_local(async move {
+            tokio::select! {
+                _ = std::future::poll_fn(|cx| respond.poll_reset(cx)) => counts[1].set(counts[1].get() + 1),
+                () = tokio::time::sleep(takes) => {
+                    let mut body = respond.send_response(http::Response::new(()), false).unwrap();
+                    body.send_data(Bytes::from_static(&[0; 5]), false).unwrap();
+                    let status = [(http::HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"))];
+                    body.send_trailers(status.into_iter().collect()).unwrap();
+                    counts[0].set(counts[0].get() + 1);
+                }
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_is_not_reset_and_holds_its_place() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let (takes, counts) = (Duration::from_millis(400), Rc::<[Cell<u32>; 2]>::default());
+    let local = LocalSet::new();
+    drop(local.spawn_local(serve(listener, takes, Rc::clone(&counts))));
+    let told = Rc::clone(&counts);
+    let asked = local.run_until(async move {
+        let (channel, method) = (Channel::new(Some(0)), method(Some(Duration::from_secs(5))));
+        let message = || Framed::from(Bytes::from_static(&[0; 5]));
+        let left = tokio::time::timeout(takes / 2, channel.call(&pools, &method, message())).await;
+        assert!(left.is_err(), "its caller is gone");
+        // The only place is that of the call that goes on.
+        let begun = Instant::now();
+        channel.call(&pools, &method, message()).await.unwrap();
+        assert!(begun.elapsed() > takes, "{:?}", begun.elapsed());
+        told.each_ref().map(Cell::get)
+    });
+    assert_eq!(asked.await, [2, 0], "answered, reset");
+    assert_eq!(cluster.stats.block.get(ClusterStat::UpstreamRqTxReset), 0);
+    // Beyond its time limit, it is.
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = self::cluster(&[listener.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let (local, told) = (LocalSet::new(), Rc::clone(&counts));
+    drop(local.spawn_local(serve(listener, Duration::from_secs(60), Rc::clone(&counts))));
+    let asked = local.run_until(async move {
+        let channel = Channel::new(Some(0));
+        let limit = method(Some(Duration::from_millis(100)));
+        let outcome = channel.call(&pools, &limit, Bytes::from_static(&[0; 5]).into()).await;
+        let begun = Instant::now();
+        while told[1].get() == 0 && begun.elapsed() < Duration::from_secs(10) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        (outcome.unwrap_err().message().to_owned(), told[1].get())
+    });
+    assert_eq!(asked.await, (TIMED_OUT.to_owned(), 1));
+    assert_eq!(cluster.stats.block.get(ClusterStat::UpstreamRqTxReset), 1);
+}
