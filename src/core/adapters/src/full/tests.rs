@@ -86,10 +86,10 @@ async fn the_oldest_lines_are_dropped_and_those_that_wait_arrive_in_the_end() {
 fn a_directory_that_takes_nothing_or_moves_is_told() {
     for (directory, megabytes, fields) in [
         ("/var/lib/mixer", 1, &[][..]),
-        ("", 0, &[]),
-        ("spill", 1, &["spillDirectory"]),
-        ("/var/lib/mixer", 0, &["spillMegabytes"]),
-        ("spill", 0, &["spillDirectory", "spillMegabytes"]),
+        ("", 0, &[][..]),
+        ("spill", 1, &["spillDirectory"][..]),
+        ("/var/lib/mixer", 0, &["spillMegabytes"][..]),
+        ("spill", 0, &["spillDirectory", "spillMegabytes"][..]),
     ] {
         let mut problems = Diagnostics::new();
         validate_spill(directory, megabytes, &mut problems);

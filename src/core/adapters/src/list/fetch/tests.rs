@@ -51,7 +51,7 @@ async fn a_signature_in_a_url_is_in_no_text() {
         format!("http://h:x/\"?{query}"),
     ];
     for url in urls {
-        let source = ListSource::Url(url.clone());
+        let source = ListSource::Url(url);
         let fetched = Fetcher::default().fetch(&source, MAX_FETCH_TIME).await;
         let text = fetched.map(|_| String::new()).unwrap_or_else(|error| error.text);
         assert!(text.contains("?sv=***&sig=***&X-Amz-Signature=***"), "{text}");
