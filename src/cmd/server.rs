@@ -127,15 +127,16 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
     let report = Server::rehearse(options).map_err(|reason| start_failure(&reason, options))?;
     let [rules, handlers, instances] = report.configured;
     let [errors, warnings] = report.problems;
+    let shown = |text: &str| without_secrets(text, options);
     writeln!(io.out, "would serve:")?;
     writeln!(io.out, "  api            {}", report.api_address)?;
     writeln!(io.out, "  monitoring     port {}", options.monitoring_port)?;
     match options.introspection.port {
         0 => writeln!(io.out, "  ControlZ       off")?,
-        port => writeln!(io.out, "  ControlZ       {}:{port}", options.introspection.address)?,
+        port => writeln!(io.out, "  ControlZ       {}:{port}", shown(&options.introspection.address))?,
     }
     writeln!(io.out, "  workers        {}", report.workers)?;
-    writeln!(io.out, "  configuration  {}", options.config_store_url)?;
+    writeln!(io.out, "  configuration  {}", shown(&options.config_store_url))?;
     let (rules, handlers) = (counted(rules, "rule"), counted(handlers, "handler"));
     writeln!(io.out, "                 {rules}, {handlers}, {}", counted(instances, "instance"))?;
     let (errors, has_errors) = (counted(errors, "error"), errors > 0);
@@ -145,10 +146,10 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
         writeln!(io.out, "                 {kept} in the version of --config-cache: ready, degraded")?;
     }
     if let Some(why) = &report.withheld {
-        writeln!(io.out, "                 not ready, UNAVAILABLE: {why}")?;
+        writeln!(io.out, "                 not ready, UNAVAILABLE: {}", shown(why))?;
     }
     for (component, why) in &report.degraded {
-        writeln!(io.out, "  degraded       {component}: {why}")?;
+        writeln!(io.out, "  degraded       {component}: {}", shown(why))?;
     }
     if has_errors {
         let failure = Failure::local(format!("the configuration has {errors}"));
