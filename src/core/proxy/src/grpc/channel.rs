@@ -401,7 +401,7 @@ impl Channel {
             // Nobody waits for it if it cannot be told.
             let _ = answer.send(outcome);
         }));
-        answered.await.unwrap_or_else(|_| Err(Broken::Lost))
+        answered.await.map_err(|_| Broken::Lost)?.map_err(Broken::Http2)
     }
 
     /// What sends one request to a host, and its place among those that the host takes at once.
