@@ -11,8 +11,7 @@ use serde_json::Value;
 
 use super::endpoint::{self, Endpoint, Program};
 use super::event_loop::block_on;
-use super::exit::{Exit, Failure, Stop};
-use super::source::innermost_cause;
+use super::exit::{Exit, Failure, Stop, innermost_cause};
 use super::value;
 
 /// Longest time for an answer.

@@ -221,3 +221,12 @@ impl From<std::io::Error> for Stop {
 
 /// The result of a command.
 pub(crate) type Outcome = Result<Exit, Stop>;
+
+/// The innermost cause of an error.
+pub(crate) fn innermost_cause(error: &dyn std::error::Error) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    deepest.to_string()
+}

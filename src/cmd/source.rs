@@ -57,15 +57,6 @@ impl ConfigSource {
     }
 }
 
-/// The innermost cause of an error.
-pub(crate) fn innermost_cause(error: &dyn std::error::Error) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    deepest.to_string()
-}
-
 /// Maximum resources that a note names.
 const MAX_NAMED: usize = 10;
 

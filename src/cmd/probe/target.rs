@@ -8,7 +8,7 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
 use crate::cmd::call::MixerConnection;
 use crate::cmd::endpoint::{self, Endpoint};
-use crate::cmd::source::innermost_cause;
+use crate::cmd::exit::innermost_cause;
 use mixer_attribute::SignedDuration;
 use mixer_base::probe::{self, Inspection};
 
