@@ -3,12 +3,24 @@
 
 use mixer_engine::runtime::OnConfigError;
 
-use crate::refusal::{MANIFEST, REFUSE};
+use crate::refusal::REFUSE;
 use crate::schedules::{self, Random};
 use crate::stage::{Answer, Files, Stage};
 
 /// A file, and its text before and after.
 type Edit = (&'static str, String, String);
+
+const MANIFEST: &str = "kind: attributemanifest
+metadata: {name: words, namespace: istio-system}
+spec:
+  attributes:
+    source.user: {valueType: STRING}
+    source.namespace: {valueType: STRING}
+    request.path: {valueType: STRING}
+    destination.namespace: {valueType: STRING}
+    destination.service.namespace: {valueType: STRING}
+    context.reporter.kind: {valueType: STRING}
+";
 
 const NONE: &str = "# nothing\n";
 
