@@ -10,6 +10,7 @@ use mixer_engine::adapter::{
 use mixer_engine::runtime::OnConfigError;
 use mixer_engine::snapshot::Registry;
 
+use crate::refusal::MANIFEST;
 use crate::stage::{Answer, Files, Stage};
 
 mixer_config::message! {
@@ -117,7 +118,7 @@ fn moved(trial: (&str, &str), users: &str, instance: &str) -> Files {
     let instances = ["good", "bad"].map(|name| {
         format!("kind: instance\nmetadata: {{name: {name}, namespace: istio-system}}\nspec: {{compiledTemplate: checknothing}}\n---\n")
     });
-    files.put("/conf/parts.yaml", format!("{}{}", parts.concat(), instances.concat()));
+    files.put("/conf/parts.yaml", format!("{MANIFEST}---\n{}{}", parts.concat(), instances.concat()));
     let (annotations, taken) = trial;
     files.put(
         "/conf/a.yaml",
