@@ -155,7 +155,8 @@ mod tests {
 
     #[tokio::test]
     async fn endpoints_are_told_apart() {
-        let cases: [(fn(&str) -> Vec<u8>, Option<Endpoint>); 8] = [
+        type Answer = fn(&str) -> Vec<u8>;
+        let cases: [(Answer, Option<Endpoint>); 8] = [
             (|_| vec![0x15, 3, 3, 0, 2, 2, 10], Some(Endpoint::Tls)),
             (|_| vec![0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100], Some(Endpoint::Grpc)),
             (|_| b"SSH-2.0-x\r\n".to_vec(), None),

@@ -332,7 +332,7 @@ impl<B: StoredItems> Keeper<B> {
     fn tidy(&mut self, shared: &Shared<B>) {
         let Some(spool) = &mut self.spool else { return };
         let tidied = spool.tidy().map_err(|error| error.to_string());
-        self.note_removal(shared, tidied.as_ref().map(|()| ()).map_err(String::as_str));
+        self.note_removal(shared, tidied.as_ref().copied().map_err(String::as_str));
     }
 
     fn store(&mut self, shared: &Shared<B>) {

@@ -321,7 +321,9 @@ fn an_explanation_tells_an_exhausted_evaluation_from_one_that_failed() {
         let arena = Bump::new();
         program.explain(&AttributeBag::empty(&vocabulary, &arena)).outcome
     };
-    let exhausted = explain(&format!("[\"0123456789\"]{}.size() == 1", ".map(x, x + x)".repeat(60)));
+    let doubled = |list: &str| format!("[{list}]{}.size() == 1", ".map(x, x + x)".repeat(60));
+    assert!(matches!(explain(&doubled("\"0123456789\"")), Outcome::Exhausted(crate::Bound::MadeText(_))));
+    let exhausted = explain(&doubled("[1]"));
     assert_eq!(exhausted, Outcome::Exhausted(crate::Bound::Steps));
     let steps = crate::error::MAX_STEPS;
     assert_eq!(exhausted.to_string(), format!("error: expression takes more than {steps} steps"));

@@ -32,12 +32,12 @@ pub(super) fn retyped(corrections: &Corrections<'_>, builder: &SnapshotBuilder) 
     };
     let is_known = |name: &str| type_in(&before, name).is_some() || type_in(&after, name).is_some();
     let is_entry = |name: &str| name.match_indices('.').any(|(at, _)| name.get(..at).is_some_and(is_known));
-    let is_retyped = |name: &&Box<str>| match (type_in(&before, name), type_in(&after, name)) {
+    let is_retyped = |name: &str| match (type_in(&before, name), type_in(&after, name)) {
         (Some(before), Some(after)) => before != after,
         (None, None) => false,
         _ => is_entry(name),
     };
-    before.keys().chain(after.keys()).filter(is_retyped).cloned().collect()
+    before.keys().chain(after.keys()).filter(|name| is_retyped(name)).cloned().collect()
 }
 
 /// The attributes that a manifest declares, with the texts of their types; with an empty one if the type cannot be told.

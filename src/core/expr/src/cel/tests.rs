@@ -214,7 +214,8 @@ fn long_and_deep_texts_are_limited() {
 #[test]
 fn evaluation_is_bounded() {
     let doubling = format!("[\"0123456789\"]{}.size()", ".map(x, x + x)".repeat(60));
-    assert_eq!(outcome(&doubling), "eval: expression takes more than 200000 steps");
+    let too_much = "eval: expressions make more than 8 MiB of long texts in this request";
+    assert_eq!(outcome(&doubling), too_much);
     let lists = format!("[[1]]{}.size()", ".map(x, x + x)".repeat(60));
     assert_eq!(outcome(&lists), "eval: expression takes more than 200000 steps");
     let ten = "[0,1,2,3,4,5,6,7,8,9]";

@@ -375,7 +375,7 @@ impl Channel {
         if message.len() > MAX_LEFT {
             let _held = stream;
             let answered = exchange.await;
-            cancelled.0 = None;
+            cancelled.is_answered();
             return answered.map_err(Broken::Http2);
         }
         let (mut answer, answered) = oneshot::channel();
@@ -397,7 +397,7 @@ impl Channel {
                 () = is_over => return,
                 () = is_left => return,
             };
-            cancelled.0 = None;
+            cancelled.is_answered();
             // Nobody waits for it if it cannot be told.
             let _ = answer.send(outcome);
         }));
@@ -558,6 +558,13 @@ impl Drop for Place {
 
 /// Counts a call that this side resets, because it takes too long or nobody waits for it any more.
 struct Cancelled(Option<Arc<Cluster>>);
+
+impl Cancelled {
+    /// It is not reset.
+    fn is_answered(&mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for Cancelled {
     fn drop(&mut self) {

@@ -306,7 +306,7 @@ fn steps(random: &mut fastrand::Rng) -> Vec<Step> {
 }
 
 /// The first of the services of a model for which something holds.
-fn best<'m>(model: &'m BTreeMap<String, Value>, holds: impl Fn(&Value) -> bool) -> Option<&'m str> {
+fn best(model: &BTreeMap<String, Value>, holds: impl Fn(&Value) -> bool) -> Option<&str> {
     let found = model.iter().filter(|(_, service)| holds(service));
     let of = |service: &Value| service["metadata"]["creationTimestamp"].as_str().unwrap().to_owned();
     found.min_by_key(|(key, service)| (of(service), (*key).clone())).map(|(key, _)| &**key)
