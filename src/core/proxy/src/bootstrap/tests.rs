@@ -184,7 +184,7 @@ fn texts_of_heads_are_one_line() {
             assert_eq!(named == 0, is_valid, "{route}");
         }
     }
-    let named = with_routes("              []")
+    let named = with_routes("              - {match: {prefix: /}, route: {cluster: c}}")
         .replace("http_filters:", "server_name: \"a\\nb\"\n          http_filters:");
     assert!(
         problems(&named).iter().any(|problem| problem.field.to_string().ends_with("server_name")),

@@ -109,7 +109,9 @@ async fn serve(listener: tokio::net::TcpListener, takes: Duration, counts: Rc<[C
             tokio::select! {
                 _ = std::future::poll_fn(|cx| respond.poll_reset(cx)) => counts[1].set(counts[1].get() + 1),
                 () = tokio::time::sleep(takes) => {
-                    let mut body = respond.send_response(http::Response::new(()), false).unwrap();
+                    let mut head = http::Response::new(());
+                    head.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+                    let mut body = respond.send_response(head, false).unwrap();
                     body.send_data(Bytes::from_static(&[0; 5]), false).unwrap();
                     let status = [(http::HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"))];
                     body.send_trailers(status.into_iter().collect()).unwrap();
