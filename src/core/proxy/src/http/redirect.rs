@@ -3,6 +3,18 @@
 use crate::bootstrap::{MatchConfig, Redirect};
 use crate::head::Head;
 
+/// The address of the request, which Envoy says in `location` with a direct response 201 or 3xx.
+pub(super) fn of_request(head: &Head, out: &mut Vec<u8>) {
+    out.clear();
+    out.extend_from_slice(head.pseudo_or_field(":scheme").unwrap_or(b"http"));
+    out.extend_from_slice(b"://");
+    out.extend_from_slice(head.authority());
+    if !head.path().starts_with(b"/") {
+        out.push(b'/');
+    }
+    out.extend_from_slice(head.path());
+}
+
 /// The header `location`: absolute, with the query unless it is dropped.
 pub(super) fn location(redirect: &Redirect, matching: &MatchConfig, head: &Head, out: &mut Vec<u8>) {
     out.clear();

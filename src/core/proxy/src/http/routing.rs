@@ -97,6 +97,10 @@ impl<'m> Connection<'m> {
                 manager.stats.increment(ManagerStat::RqDirectResponse);
                 transaction.details = "direct_response";
                 self.begin_reply(transaction, *status);
+                if *status == 201 || (300..400).contains(status) {
+                    redirect::of_request(&self.request, &mut self.scratch);
+                    self.response.add("location", &self.scratch);
+                }
                 edits::edit_response(&mut self.response, found.levels());
                 let body = self.settle_reply(transaction, body);
                 self.send_reply(transaction, framing, body).await;

@@ -27,7 +27,7 @@ fn listener(name: &str, port: &str, filters: &str) -> String {
     let (route, cluster) = (edits("route", ", "), edits("cluster", ", "));
     let mut routes = String::new();
     for (path, action) in [
-        ("/direct", "direct_response: {status: 403, body: {inline_string: no}}"),
+        ("/direct", "direct_response: {status: 403, body: {inline_string: nope}}"),
         ("/empty-direct", "direct_response: {status: 200}"),
         ("/redirect", "redirect: {https_redirect: true}"),
         ("/dead", "route: {cluster: dead}"),
@@ -181,7 +181,10 @@ fn replies_have_the_edits_of_their_routes_as_with_envoy() {
     }
     for last in ["denied", "login", "teapot", "quiet", "failing", "response", "break-value"] {
         for path in ["/ok", "/direct", "/redirect", "/weighted/backend"] {
-            compare("$TLS", &get(&format!("{path}/{last}")));
+            // The proxy refuses what it cannot write also where no host is asked.
+            if last != "break-value" || !matches!(path, "/direct" | "/redirect") {
+                compare("$TLS", &get(&format!("{path}/{last}")));
+            }
         }
         compare("$TLS", &call(&format!("/ok/{last}")));
     }
@@ -270,26 +273,38 @@ fn texts_of_replies_have_the_type_and_length_of_envoy() {
               routes:{routes}"#
     );
     let pair = Pair::start_with(Directory::new(), &bootstrap_of(&listener, &[]), &[]);
-    let mut differences = Vec::new();
-    let mut compare = |path: &str| {
-        for fields in [
+    let ports = pair.ports("$HTTP");
+    let compare = |path: &str| {
+        let all = [
             "",
             "Content-Type: application/grpc\r\nContent-Length: 0\r\n",
             "Content-Type: application/grpc; x\r\nContent-Length: 3\r\n",
-        ] {
+        ];
+        let differences = all.into_iter().filter_map(|fields| {
             let body = if fields.contains('3') { "abc" } else { "" };
             let request = format!(
                 "POST {path} HTTP/1.1\r\nHost: x\r\nx-c: 0\r\nConnection: close\r\n{fields}\r\n{body}"
             );
-            let [ours, envoys] = pair.ask(&[&request]).map(settled);
-            if ours != envoys {
-                differences.push(format!("{request}\n--- proxy\n{ours}\n--- envoy\n{envoys}\n"));
-            }
-        }
+            let [ours, envoys] = ports.map(|port| settled(ask(port, &[&request])));
+            (ours != envoys).then(|| format!("{request}\n--- proxy\n{ours}\n--- envoy\n{envoys}\n"))
+        });
+        differences.collect::<Vec<_>>()
     };
-    for edit in 0..edits.len() {
-        (0..bodies.len()).for_each(|number| compare(&format!("/{number}/{edit}")));
-        compare(&format!("/ok/{edit}"));
-    }
+    let of_edit = |edit: usize| {
+        let numbers = (0..bodies.len()).map(|number| format!("/{number}/{edit}"));
+        numbers.chain([format!("/ok/{edit}")]).flat_map(|path| compare(&path)).collect::<Vec<_>>()
+    };
+    // All at once: Envoy keeps each connection for a second after its response.
+    let differences: Vec<String> = std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..edits.len())
+            .map(|edit| {
+                scope.spawn({
+                    let of_edit = &of_edit;
+                    move || of_edit(edit)
+                })
+            })
+            .collect();
+        asking.into_iter().flat_map(|asking| asking.join().unwrap()).collect()
+    });
     differing(&differences);
 }
