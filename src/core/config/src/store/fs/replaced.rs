@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::walk::{Identity, ReadDirectory};
+use super::walk::{Identity, ReadDirectory, is_configuration};
 
 /// The directories from which files were read.
 #[derive(Debug, Default)]
@@ -84,6 +84,13 @@ impl Directories {
     /// Which directory was at a path when it was read.
     pub(super) fn identity_of(&self, path: &Path) -> Option<Identity> {
         self.known.get(path).copied()
+    }
+
+    /// Whether something at a path makes a directory one that has something for the first time.
+    pub(super) fn fills(&self, path: &Path) -> bool {
+        path.parent().is_some_and(|parent| self.always_empty.contains(parent))
+            || (is_configuration(path)
+                && path.ancestors().skip(1).any(|above| self.always_bare.contains(above)))
     }
 
     /// Makes a directory one that was on another file system.

@@ -504,6 +504,37 @@ fn an_empty_directory_is_taken_for_a_mount_point() {
     assert_eq!(empty(), (true, vec![]), "its file was deleted");
 }
 
+/// An event that names a file is enough, however long the walk that found its directory empty is ago.
+#[test]
+fn a_directory_that_gets_its_first_file_is_no_mount_point_at_once() {
+    for (kept, new, is_still_bare) in
+        [(None, "b.yaml", false), (None, ".gitkeep", true), (Some(".gitkeep"), "b.yaml", false)]
+    {
+        let directory = tempfile::tempdir().unwrap();
+        let volume = directory.path().join("volume");
+        std::fs::create_dir(&volume).unwrap();
+        kept.iter().for_each(|kept| write(&volume, kept, ""));
+        write(directory.path(), "a.yaml", &resource("a", "v"));
+        let wake = Arc::new(Wake::default());
+        let mut scanner = Scanner::new(directory.path().into(), WhenLost::Keep);
+        scanner.watch(&wake);
+        let now = Instant::now();
+        for _ in 0..2 {
+            scanner.scan(Scope::Everything, wake.take(), now);
+        }
+        let bare = |scanner: &Scanner| {
+            let contents = scanner.contents();
+            (contents.always_empty.len(), contents.always_empty.len() + contents.always_bare.len())
+        };
+        assert_eq!(bare(&scanner), (usize::from(kept.is_none()), 1), "{kept:?} {new}");
+        write(&volume, new, &resource("b", "v"));
+        assert!(scanner.events_of_files().has_told_all());
+        scanner.scan(Scope::Noted, wake.take(), now);
+        assert_eq!(bare(&scanner), (0, usize::from(is_still_bare)), "{kept:?} {new}");
+        assert_eq!(held(scanner.contents()).len(), 2 - usize::from(is_still_bare));
+    }
+}
+
 /// As directories that are kept in a repository.
 #[test]
 fn a_directory_without_configuration_may_be_a_mount_point() {

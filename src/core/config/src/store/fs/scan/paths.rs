@@ -88,6 +88,10 @@ impl Scanner {
             if replaced::leads_elsewhere(&self.root, path) {
                 return None;
             }
+            // Only a walk tells that a directory has something by now.
+            if self.directories.fills(path) {
+                return None;
+            }
             let before = self.before(path, *event);
             let metadata = match std::fs::symlink_metadata(path) {
                 Ok(metadata) if metadata.is_file() => Some(metadata),
