@@ -89,6 +89,8 @@ mod together;
 mod trials;
 #[path = "engine/unapplied.rs"]
 mod unapplied;
+#[path = "engine/unchanged.rs"]
+mod unchanged;
 #[path = "engine/unseen.rs"]
 mod unseen;
 #[path = "engine/unwritten.rs"]

@@ -8,7 +8,7 @@ use crate::schedules::{self, Random};
 use crate::stage::{Answer, Files, Stage};
 
 /// A file, and its text before and after.
-type Edit = (&'static str, String, String);
+pub(crate) type Edit = (&'static str, String, String);
 
 const MANIFEST: &str = "kind: attributemanifest
 metadata: {name: words, namespace: istio-system}
@@ -22,20 +22,20 @@ spec:
     context.reporter.kind: {valueType: STRING}
 ";
 
-const NONE: &str = "# nothing\n";
+pub(crate) const NONE: &str = "# nothing\n";
 
-fn resource(kind: &str, name: &str, namespace: &str, spec: &str) -> String {
+pub(crate) fn resource(kind: &str, name: &str, namespace: &str, spec: &str) -> String {
     format!("kind: {kind}\nmetadata: {{name: {name}, namespace: {namespace}}}\nspec: {spec}\n")
 }
 
 /// A rule that refuses what `condition` selects.
-fn rule(name: &str, namespace: &str, condition: &str) -> String {
+pub(crate) fn rule(name: &str, namespace: &str, condition: &str) -> String {
     let actions = "[{handler: refuse.istio-system, instances: [any.istio-system]}]";
     resource("rule", name, namespace, &format!("{{match: '{condition}', actions: {actions}}}"))
 }
 
 /// One that names a handler that does not exist.
-fn faulty(name: &str, namespace: &str, condition: &str) -> String {
+pub(crate) fn faulty(name: &str, namespace: &str, condition: &str) -> String {
     rule(name, namespace, condition).replace("refuse.istio-system", "refusse.istio-system")
 }
 
@@ -45,7 +45,7 @@ fn mapping(attribute: &str, extension: &str) -> String {
 }
 
 /// The stage after these edits, with the names of the kinds and namespaces of what is kept.
-fn edited(edits: &[Edit]) -> (Stage, Vec<String>) {
+pub(crate) fn edited(edits: &[Edit]) -> (Stage, Vec<String>) {
     let mut stage = Stage::new(OnConfigError::KeepLast, false);
     let mut files = Files::default();
     files.put("/conf/base.yaml", format!("{MANIFEST}---\n{REFUSE}"));

@@ -5,11 +5,12 @@
 //! request together, whatever else they ask for. It needs the syntax only: it is known of a condition that does not compile.
 //!
 //! ```
-//! use mixer_expr::{Names, Selection};
+//! use mixer_expr::{Language, Names, Selection};
 //!
 //! let known: &mut Names<'_> = &mut |name| Some(name.into());
-//! let eve = Selection::of("source.user == \"eve\" && match(request.path, \"/a*\")", false, known);
-//! let dan = Selection::of("(source.user | \"\") == \"dan\"", false, known);
+//! let eve = "source.user == \"eve\" && match(request.path, \"/a*\")";
+//! let eve = Selection::of(eve, Language::Cexl, false, known);
+//! let dan = Selection::of("(source.user | \"\") == \"dan\"", Language::Cexl, false, known);
 //! assert!(!eve.meets(&dan) && !eve.is_exact() && dan.is_exact());
 //! ```
 
@@ -17,6 +18,7 @@ mod values;
 
 use std::collections::BTreeMap;
 
+use super::Language;
 use super::ast::{NodeId, SyntaxKind, SyntaxTree};
 use super::literal::{Constant, constant};
 use super::parse::parse;
@@ -54,23 +56,25 @@ impl Selection {
         Self { is_exact: false, ..Self::all() }
     }
 
-    /// Those that a condition selects. `fails_closed`: also those whose evaluation fails.
-    pub fn of(condition: &str, fails_closed: bool, names: &mut Names<'_>) -> Self {
+    /// Those that a condition selects. `fails_closed`: also those whose evaluation fails. Of the languages the part is understood that is the
+    /// same in all of them; in CEL, what is absent has the default of its type.
+    pub fn of(condition: &str, language: Language, fails_closed: bool, names: &mut Names<'_>) -> Self {
         let tree = (condition.len() <= MAX_TEXT).then(|| parse(condition));
         let Some(Ok(tree)) = tree else { return Self::unknown() };
-        let selection = Reader { tree: &tree, names }.condition(tree.root());
+        let selection = Reader { tree: &tree, names, language }.condition(tree.root());
         if fails_closed { selection.or_failing() } else { selection }
     }
 
     /// Those for which an operand, such as `source.user | ""`, has one of these values.
     pub fn of_operand<'v>(
         operand: &str,
+        language: Language,
         among: impl IntoIterator<Item = &'v str>,
         names: &mut Names<'_>,
     ) -> Self {
         let tree = (operand.len() <= MAX_TEXT).then(|| parse(operand));
         let Some(Ok(tree)) = tree else { return Self::unknown() };
-        let operand = Reader { tree: &tree, names }.operand(tree.root());
+        let operand = Reader { tree: &tree, names, language }.operand(tree.root());
         let Some(operand) = operand else { return Self::unknown() };
         let all = among.into_iter().map(|text| operand.equal_to(&Value::Text(text.into())));
         all.reduce(Self::or).unwrap_or_else(Self::never)
@@ -190,18 +194,18 @@ impl Selection {
 struct Operand {
     term: Box<str>,
     default: Option<Value>,
-    is_entry: bool,
+    /// Whether what is absent and has no default may count as that of its type, or make the condition fail.
+    may_have_default: bool,
 }
 
 impl Operand {
-    /// Whether an absent entry may count as empty, or make the condition fail.
     fn is_vague(&self) -> bool {
-        self.is_entry && self.default.is_none()
+        self.may_have_default && self.default.is_none()
     }
 
     fn equal_to(&self, value: &Value) -> Selection {
         let mut values = Values::only(value.clone());
-        let may_be_absent = self.is_vague() && *value == Value::Text("".into());
+        let may_be_absent = self.is_vague() && value.is_default();
         if self.default.as_ref() == Some(value) || may_be_absent {
             values.add(Values::only(Value::Absent));
         }
@@ -213,7 +217,7 @@ impl Operand {
         // What is absent makes the condition fail, unless it has a default.
         let is_without = match &self.default {
             Some(default) => default == value,
-            None => !self.is_entry,
+            None => !self.may_have_default,
         };
         if is_without {
             without.add(Values::only(Value::Absent));
@@ -225,6 +229,7 @@ impl Operand {
 struct Reader<'t, 'n> {
     tree: &'t SyntaxTree<'t>,
     names: &'t mut Names<'n>,
+    language: Language,
 }
 
 impl Reader<'_, '_> {
@@ -292,6 +297,11 @@ impl Reader<'_, '_> {
     fn value(&self, id: NodeId) -> Option<Value> {
         let id = self.inner(id);
         let source = self.tree.source(id);
+        // What escapes and digits mean is not the same in all languages.
+        let is_same_in_all = !source.contains('\\') && (source == "0" || !source.starts_with('0'));
+        if self.language != Language::Cexl && !is_same_in_all {
+            return None;
+        }
         match &self.tree.node(id).kind {
             SyntaxKind::Identifier => source.parse().ok().map(Value::Bool),
             SyntaxKind::Literal(kind) => match constant(*kind, source).ok()? {
@@ -330,13 +340,13 @@ impl Reader<'_, '_> {
             return None;
         }
         let attribute = (self.names)(source)?;
-        let is_entry = key.is_some();
+        let may_have_default = key.is_some() || self.language != Language::Cexl;
         let term = match key {
             None => attribute,
             Some(Value::Text(key)) => format!("{attribute}[{key}]").into(),
             Some(_) => return None,
         };
-        Some(Operand { term, default: None, is_entry })
+        Some(Operand { term, default: None, may_have_default })
     }
 }
 

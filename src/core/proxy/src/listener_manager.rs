@@ -6,6 +6,7 @@ mod difference;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
@@ -90,6 +91,8 @@ pub(crate) struct ListenerManager {
     mixer: FilterBuilder,
     drain: DrainOptions,
     drains: Group,
+    /// Whether inbound listeners, and whether all, were stopped: none is added or updated any more.
+    stopped: [AtomicBool; 2],
 }
 
 impl ListenerManager {
@@ -112,6 +115,7 @@ impl ListenerManager {
             mixer,
             drain,
             drains: Group::new("proxy drain"),
+            stopped: [const { AtomicBool::new(false) }; 2],
         })
     }
 
@@ -173,7 +177,8 @@ impl ListenerManager {
         Ok(Listener { config, origin, factory, active: Arc::new(active), _certificates: stop.drop_guard() })
     }
 
-    /// Adds or updates a listener of a file, on all workers. A listener that stays the same is left alone.
+    /// Adds or updates a listener of a file, on all workers. A listener that stays the same is left alone; so are, as with Envoy, all once
+    /// [listeners were stopped](Self::stop_listeners): a process that is drained does not serve again.
     ///
     /// Errors: why it is refused; the listener of this name that is there stays.
     pub(crate) async fn apply(
@@ -183,6 +188,10 @@ impl ListenerManager {
         logs: &AccessLogFiles,
     ) -> Result<(), String> {
         let _alone = self.changing.lock().await;
+        let [inbound, all] = self.stopped.each_ref().map(|stopped| stopped.load(Ordering::Acquire));
+        if all || (inbound && config.inbound) {
+            return Ok(());
+        }
         if !config.is_served_by(self.concurrency) {
             return Err(NEEDS_REUSE_PORT.to_owned());
         }
@@ -398,6 +407,8 @@ impl ListenerManager {
 
     /// Stops accepting on all listeners, or on inbound ones. Sockets are closed; connections go on.
     pub(crate) fn stop_listeners(&self, inbound_only: bool) {
+        let [inbound, all] = &self.stopped;
+        if inbound_only { inbound } else { all }.store(true, Ordering::Release);
         for listener in self.chosen(self.listeners.lock().iter(), inbound_only) {
             if !listener.active.stopped.is_cancelled() {
                 self.counters.add(Count::Stopped, 1);

@@ -267,4 +267,14 @@ fn a_refused_update_keeps_the_listener_and_says_why() {
         [port, other].iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()).then_some(())
     });
     assert_eq!(proxy.stat("listener_manager.listener_stopped"), 2);
+    // Nor does a file bring a listener that serves then, as with Envoy.
+    let updates = proxy.stat("listener_manager.lds.update_success");
+    let [new] = free_ports();
+    write(&[listener("new", new, "text 1", 100), listener("a", port, "text 3", 100)]);
+    wait_for("the file is read", || {
+        (proxy.stat("listener_manager.lds.update_success") > updates).then_some(())
+    });
+    for port in [new, port] {
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port}");
+    }
 }

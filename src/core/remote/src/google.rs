@@ -152,11 +152,16 @@ impl GoogleTokens {
                 token(&metadata.get(&path).await?)
             }
             Source::File(file) => {
-                let (path, read) = (file.clone(), self.files.read);
-                let key = credential::read_elsewhere(file, true, move || read(&path)).await;
-                let key = key.map_err(|why| unread(file, why))??;
-                let target = token_target(&key, &self.options).map_err(|error| error.to_string())?;
-                let body = key.request(self.options.scopes, jiff::Timestamp::now())?;
+                let (path, read, options) = (file.clone(), self.files.read, self.options.clone());
+                // Reading roots and signing take milliseconds, in which a worker would answer nobody.
+                let prepare = move || {
+                    let key = read(&path)?;
+                    let target = token_target(&key, &options).map_err(|error| error.to_string())?;
+                    let body = key.request(options.scopes, jiff::Timestamp::now())?;
+                    Ok::<_, String>((target, body))
+                };
+                let prepared = credential::read_elsewhere(file, true, prepare).await;
+                let (target, body) = prepared.map_err(|why| unread(file, why))??;
                 let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
                 let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
                 let reply = target.post(&headers, Bytes::from(body)).await;

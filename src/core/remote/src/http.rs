@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,9 +13,10 @@ use flate2::write::GzEncoder;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body::Body as _;
 use reqwest::Url;
+use tokio_rustls::rustls::ClientConfig;
 
 use mixer_base::secrets::{mask_address, mask_text};
-use mixer_net::tls::{ClientTls, ClientTlsOptions, install_crypto_provider};
+use mixer_net::tls::{ClientPem, ClientTls, ClientTlsOptions, install_crypto_provider};
 use parking_lot::Mutex;
 
 use crate::RemoteError;
@@ -242,11 +243,18 @@ impl Recipe {
         if let Some(proxy) = &self.proxy {
             builder = builder.proxy(proxy.clone());
         }
-        if let Some(tls) = tls {
-            builder = builder.tls_backend_preconfigured((*tls.config).clone());
+        // Without this, the roots of the system would be read for each client, on the thread that makes calls.
+        if let Some(config) = tls.map(|tls| &*tls.config).or_else(|| of_proxies()) {
+            builder = builder.tls_backend_preconfigured(config.clone());
         }
         builder.build().map_err(|error| RemoteError::Invalid(format!("no HTTP client: {error}")))
     }
+}
+
+/// TLS to proxies of a backend that has none: the roots of the system, read once. `None` if there are none.
+fn of_proxies() -> Option<&'static ClientConfig> {
+    static CONFIG: OnceLock<Option<ClientConfig>> = OnceLock::new();
+    CONFIG.get_or_init(|| ClientPem::default().config(&[b"h2", b"http/1.1"]).ok()).as_ref()
 }
 
 impl Client {

@@ -27,7 +27,7 @@ use mixer_attribute::Vocabulary;
 use mixer_config::annotation::{DEFAULT, ON_ERROR};
 use mixer_config::message::{resembles, suggested};
 use mixer_config::{MappingEntry, Node, NodeKind, RawResource, ResourceKey};
-use mixer_expr::Selection;
+use mixer_expr::{Language, Selection};
 
 /// The number of names without an attribute that are compared with all attributes. Each of the others may be any.
 const MAX_COMPARED: usize = 64;
@@ -36,6 +36,8 @@ const QUOTA: &str = "quota";
 /// The attribute with the side of the caller or of the called that reports a request, and the value of the former: the namespace of the
 /// caller chooses the rules.
 const OUTBOUND: (&str, &str) = ("context.reporter.kind", "outbound");
+/// The annotations of rules which also select the requests for which their condition fails.
+const CLOSED: [&str; 2] = [ON_ERROR, DEFAULT];
 /// The adapter whose lists are understood.
 const LISTS: &str = "listchecker";
 
@@ -223,7 +225,7 @@ impl<'c> Reader<'c> {
         }
         refused.add(Requests::misnaming(namespace));
         if !rules.has_lasting(None) {
-            refused.add(Requests::naming_none());
+            refused.add(Requests::naming_none(Selection::all()));
         }
         refused
     }
@@ -237,14 +239,23 @@ impl<'c> Reader<'c> {
     }
 
     /// The effects of a change of a handler, an instance, or what one of them consists of. `uses`: by either version of any rule.
-    pub(super) fn of_part(&self, (good, new): Versions<'c>, uses: impl Iterator<Item = Use<'c>>) -> Effects {
+    pub(super) fn of_part(
+        &self,
+        (good, new): Versions<'c>,
+        rules: &impl RuleFacts,
+        uses: impl Iterator<Item = Use<'c>>,
+    ) -> Effects {
         let entries = good.zip(new).and_then(|(good, new)| EntryChange::between(good, new));
+        let is_made_otherwise = good.zip(new).is_some_and(|(good, new)| is_made_otherwise(good, new));
         let may_charge = |part: &RawResource| &*part.key.kind == QUOTA || part.origin.text.contains(QUOTA);
         let charges = self.has_charges && [good, new].into_iter().flatten().any(may_charge);
         let (mut reach, mut added, mut removed) =
             (Requests::default(), Requests::default(), Requests::default());
         for Use { rule, instances } in uses {
             let (namespace, selection) = (self.scope(&rule.key), self.selected(rule, charges));
+            if is_made_otherwise {
+                reach.add(self.without_rules_of(&rule.key.namespace, rules));
+            }
             match &entries {
                 None => reach.add(Requests::of(namespace, selection)),
                 Some(entries) => {
@@ -290,8 +301,12 @@ impl<'c> Reader<'c> {
                 Some(own) => {
                     let (attribute, value) = OUTBOUND;
                     let names = &mut |name: &str| self.attribute(name);
-                    let outbound = Selection::of_operand(attribute, [value], names).and(selection.clone());
+                    let outbound = Selection::of_operand(attribute, Language::Cexl, [value], names)
+                        .and(selection.clone());
                     reach.add(Requests::of(namespace, outbound));
+                    if namespace.is_none() && self.may_default_to(&instances, own) {
+                        reach.add(Requests::naming_none(selection.clone()));
+                    }
                     if namespace.is_none_or(|namespace| namespace == own) {
                         reach.add(Requests::of(Some(own), selection));
                     }
@@ -306,17 +321,32 @@ impl<'c> Reader<'c> {
 
     /// Whether these instances, in either version, ask for roles of the namespace that a request is to, or of none.
     fn are_of_destination(&self, instances: &[Option<ResourceKey>]) -> bool {
-        let is_of_destination = |instance: &RawResource| {
+        self.all_name_roles(instances, |namespace| {
+            namespace.split('|').next().map(str::trim) == Some("destination.namespace")
+        })
+    }
+
+    /// Whether one of these instances, in either version, may ask for the roles of a namespace if a request names none.
+    fn may_default_to(&self, instances: &[Option<ResourceKey>], own: &str) -> bool {
+        !self.all_name_roles(instances, |namespace| {
+            let Some((_, default)) = namespace.split_once('|') else { return true };
+            let constant = default.trim().strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            constant.is_some_and(|constant| constant != own && !constant.contains(['"', '\\']))
+        })
+    }
+
+    /// Whether this holds for the expression of each of these instances, in either version, that says whose roles decide.
+    fn all_name_roles(&self, instances: &[Option<ResourceKey>], holds: impl Fn(&str) -> bool) -> bool {
+        let does_hold = |instance: &RawResource| {
             let document = instance.document();
             let action = params_of(&document).and_then(|params| params.member("action"));
             let namespace = action.and_then(|action| action.member("namespace")).and_then(Node::as_str);
-            let attribute = namespace.and_then(|text| text.split('|').next()).map(str::trim);
-            attribute == Some("destination.namespace")
+            namespace.is_some_and(&holds)
         };
         instances.iter().all(|instance| {
             let Some(key) = instance else { return false };
             let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
-            versions.into_iter().flatten().all(|version| is_of_destination(version))
+            versions.into_iter().flatten().all(|version| does_hold(version))
         })
     }
 
@@ -374,13 +404,15 @@ impl<'c> Reader<'c> {
     /// The same, of its document.
     fn selected_by(&self, rule: &RawResource, document: &Node, fails_closed: bool) -> Selection {
         let Some(condition) = condition_of(document) else { return Selection::all() };
-        let fails_closed =
-            fails_closed || self.has_closed_handlers || rule.annotations.contains_key(ON_ERROR);
+        let fails_closed = fails_closed
+            || self.has_closed_handlers
+            || CLOSED.iter().any(|name| rule.annotations.contains_key(*name));
         let Some(text) = condition.as_str() else { return Selection::unknown() };
         if text.trim().is_empty() {
             return Selection::all();
         }
-        Selection::of(text, fails_closed, &mut |name| self.attribute(name))
+        let language = self.builder.options().language_of(rule);
+        Selection::of(text, language, fails_closed, &mut |name| self.attribute(name))
     }
 
     /// The requests for which one of these instances, in either version, has one of these texts as its value.
@@ -394,7 +426,8 @@ impl<'c> Reader<'c> {
                 let value = params_of(&document).and_then(|params| params.member("value"));
                 let Some(value) = value.and_then(Node::as_str) else { return Selection::unknown() };
                 let among = texts.iter().map(|text| &**text);
-                all = all.or(Selection::of_operand(value, among, &mut |name| self.attribute(name)));
+                let language = self.builder.options().language_of(version);
+                all = all.or(Selection::of_operand(value, language, among, &mut |name| self.attribute(name)));
             }
         }
         all
@@ -473,6 +506,22 @@ impl EntryChange {
 fn texts_of(field: &MappingEntry) -> Option<BTreeSet<&str>> {
     let NodeKind::Sequence(items) = &field.value.kind else { return None };
     items.iter().map(Node::as_str).collect()
+}
+
+/// The fields that say of which adapter or template a part is, if its kind does not.
+const MADE_OF: [&str; 4] = ["compiledAdapter", "adapter", "compiledTemplate", "template"];
+/// The kinds of adapters and templates themselves.
+const MADE_OF_KINDS: [&str; 2] = ["adapter", "template"];
+
+/// Whether the versions of a part are of other adapters or templates, or it is one of these itself: the rules that use it may be the first ones
+/// that decide, or decide no longer.
+pub(super) fn is_made_otherwise(good: &RawResource, new: &RawResource) -> bool {
+    let (before, after) = (good.document(), new.document());
+    let field = |document: &Node, name: &str| {
+        document.member("spec").and_then(|spec| spec.member(name)).and_then(Node::as_str).map(str::to_owned)
+    };
+    MADE_OF_KINDS.contains(&&*good.key.kind)
+        || MADE_OF.iter().any(|name| field(&before, name) != field(&after, name))
 }
 
 fn is_list(resource: &RawResource, document: &Node) -> bool {

@@ -35,10 +35,10 @@ impl Requests {
         Self { is_any: false, parts: vec![Part { namespace: namespace.cloned(), selection }] }
     }
 
-    /// Requests that name no namespace.
-    pub(super) fn naming_none() -> Self {
+    /// Requests of a selection that name no namespace.
+    pub(super) fn naming_none(selection: Selection) -> Self {
         // No namespace has such a name.
-        Self::of(Some(&Arc::from("")), Selection::all())
+        Self::of(Some(&Arc::from("")), selection)
     }
 
     /// Requests that name a namespace in other letters, with which they name no other one.

@@ -17,6 +17,8 @@
 //! The rest is a matter of what texts tell: the name of a part or attribute that does not exist is taken for the one that is nearest to
 //! it. Cost of a search: in proportion to the actions of all rules and to the texts of what changed.
 
+mod effects;
+
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -24,14 +26,12 @@ use std::rc::Rc;
 use foldhash::{HashMap, HashSet};
 
 use super::corrections::Corrections;
-use super::effects::{Effects, Reader, RuleFacts, Use};
+use super::effects::{Reader, RuleFacts as _};
 use super::extension_changes::ExtensionChanges;
 use super::kept::{CommonCause, Reason};
 use super::loosened::Loosened;
 use super::made_attributes::{Attributes, ByAttribute, defaulted_otherwise, made_by, read_by};
-use super::requests::Requests;
-use super::rule_changes::{RuleChange, RuleText, RuleUse, prefixes};
-use super::type_changes::{declared_by, retyped};
+use super::rule_changes::{RuleChange, RuleText, prefixes};
 use crate::snapshot::{
     ActionConfig, BuildStage, InstanceConfig, RuleConfig, Snapshot, SnapshotBuilder, candidates,
 };
@@ -316,7 +316,7 @@ impl<'c> Search<'c> {
     /// What the names in each action of a rule mean; `None` for a name that nothing has.
     fn parts_named_by(&self, text: &RuleText, namespace: &str) -> Vec<Vec<Option<ResourceKey>>> {
         let find = |at: usize, name: &str| {
-            let (first, second) = candidates(name, if at == 0 { "handler" } else { "instance" }, namespace);
+            let (first, second) = candidates(name, kind_at(at), namespace);
             let keys = |full: &str| self.corrections.keys_of(full, self.builder).into_iter().next();
             keys(&first).or_else(|| keys(&second?))
         };
@@ -451,239 +451,11 @@ impl<'c> Search<'c> {
         }
         makers
     }
-
-    /// Takes out what may let pass what a resource is to refuse, of which the new version does not serve.
-    fn loosened_for(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, String)> {
-        let gain = self.effects(key).gain;
-        let name = key.to_string();
-        // What one role allows, no other one refuses.
-        let (builder, adapter) = (self.builder, self.builder.adapter_reading(&key.kind));
-        let is_of_same =
-            |other: &ResourceKey| adapter.is_some() && builder.adapter_reading(&other.kind) == adapter;
-        let found = self.loosened().take(&gain, is_of_same);
-        found.into_iter().map(|(other, text)| (other, moved_into(text.as_deref(), &name))).collect()
-    }
-
-    fn loosened(&mut self) -> &mut Loosened {
-        let loosened = self.loosened.take().unwrap_or_else(|| {
-            let (corrections, builder) = (self.corrections, self.builder);
-            let serving = self.changed.keys.iter().filter(|key| corrections.serves_as_read(key, builder));
-            Loosened::new(serving, |key| self.effects(key).loss, self.builder)
-        });
-        self.loosened.insert(loosened)
-    }
-
-    /// What the change of a resource may do.
-    fn effects(&self, key: &ResourceKey) -> Effects {
-        let corrections = self.corrections;
-        let (good, new) = (corrections.last.get(key), corrections.read.resources.get(key));
-        let versions = (good.map(|good| &**good), new.map(|new| &**new));
-        let reader = self.reader();
-        match (self.builder.stage_of(&key.kind), versions) {
-            (BuildStage::Rules, _) => reader.of_rule(versions, self),
-            (BuildStage::Parts, (Some(_), Some(_))) => reader.of_part(versions, self.uses_of(key)),
-            // The rules that use a new part are new or changed as well.
-            (BuildStage::Parts, (None, Some(_))) => {
-                Effects { loss: Requests::default(), ..reader.of_part(versions, self.uses_of(key)) }
-            }
-            (BuildStage::Extensions, _) => match self.builder.adapter_reading(&key.kind) {
-                Some(adapter) => reader.of_role(key, self.uses_by(adapter)),
-                None => reader.of_extension(versions),
-            },
-            (BuildStage::Vocabulary, _) => {
-                let retyped = self.retyped_by(key);
-                if retyped.is_empty() {
-                    return Effects::default();
-                }
-                reader.of_types(&retyped, self, |part| self.uses_of(part))
-            }
-            (BuildStage::Parts | BuildStage::Ignored, _) => Effects::default(),
-        }
-    }
-
-    fn reader(&self) -> &Reader<'c> {
-        self.reader.get_or_init(|| {
-            Reader::new(&self.snapshot.vocabulary, self.corrections, self.shifting(), self.builder)
-        })
-    }
-
-    /// The attributes whose type is another one.
-    fn retyped(&self) -> &Attributes {
-        self.retyped.get_or_init(|| {
-            let mut changed = self.changed.keys.iter();
-            let any = changed.any(|key| self.builder.stage_of(&key.kind) == BuildStage::Vocabulary);
-            if any { retyped(self.corrections, self.builder) } else { Attributes::new() }
-        })
-    }
-
-    /// Those among them that a manifest declares, in either version.
-    fn retyped_by(&self, manifest: &ResourceKey) -> Attributes {
-        let retyped = self.retyped();
-        if retyped.is_empty() {
-            return Attributes::new();
-        }
-        let versions = [self.corrections.last.get(manifest), self.corrections.read.resources.get(manifest)];
-        let declared = versions.into_iter().flatten().flat_map(|version| declared_by(version));
-        declared.map(|(name, _)| name).filter(|name| retyped.contains(name)).collect()
-    }
-
-    /// The attributes that may have several values or meanings in one request: those of another type and, if what generators do may change, those
-    /// that they make, because the rules that have them make attributes are chosen by what a request has before.
-    fn shifting(&self) -> Attributes {
-        let retyped = self.retyped();
-        let generates = |part: &ResourceKey| !self.versions_made_by(part).is_empty();
-        let has_changed = || {
-            let parts =
-                self.changed.keys.iter().filter(|key| self.builder.stage_of(&key.kind) == BuildStage::Parts);
-            let mut parts = parts.chain(self.named().keys());
-            parts.any(|part| {
-                let actions =
-                    self.uses.get(part).into_iter().flatten().filter_map(|at| self.actions.get(*at));
-                generates(part) || actions.flat_map(|(_, action)| generators_of(action)).next().is_some()
-            })
-        };
-        let mut shifting = retyped.clone();
-        if !retyped.is_empty() || has_changed() {
-            let versions = [Some(&self.corrections.read.resources), self.corrections.last.resources()];
-            let all = versions.into_iter().flatten().flat_map(|resources| resources.iter());
-            let parts = all.filter(|part| self.builder.stage_of(&part.key.kind) == BuildStage::Parts);
-            shifting.extend(parts.flat_map(|part| made_by(part)));
-        }
-        shifting
-    }
-
-    /// The attributes that either version of a part makes.
-    fn versions_made_by(&self, part: &ResourceKey) -> Attributes {
-        let versions = [self.corrections.last.get(part), self.corrections.read.resources.get(part)];
-        versions.into_iter().flatten().flat_map(|version| made_by(version)).collect()
-    }
-
-    /// The uses of the handlers of an adapter, by either version of each rule.
-    fn uses_by(&self, adapter: &'static str) -> impl Iterator<Item = Use<'c>> + '_ {
-        let handlers = self.snapshot.handlers.iter().map(|handler| &**handler);
-        let handlers = handlers.filter(move |handler| handler.adapter.info().name == adapter);
-        handlers.flat_map(|handler| self.uses_of(&handler.key))
-    }
-
-    /// The namespaces, other than that of the mesh, with rules that refuse requests in whichever version serves.
-    fn lasting(&self) -> &BTreeSet<&'c str> {
-        self.lasting.get_or_init(|| {
-            let rules = self.snapshot.rules.iter().map(|rule| &**rule);
-            let rules = rules.filter(|rule| !rule.of_mesh && !rule.dry_run && decides(rule));
-            let lasting = rules.filter(|rule| {
-                let (last, read) = (self.corrections.last.get(&rule.key), &self.corrections.read);
-                let Some((good, new)) = last.zip(read.resources.get(&rule.key)) else { return false };
-                !self.corrections.last.differs(&rule.key, Some(new)) || {
-                    let both = RuleUse::between(good, new, [&good.document(), &new.document()]);
-                    both.has_no_fewer_actions && both.has_no_more_actions
-                }
-            });
-            lasting.map(|rule| &*rule.key.namespace).collect()
-        })
-    }
-
-    /// The uses of a part that may refuse, by either version of each rule.
-    fn uses_of<'s>(&'s self, part: &'s ResourceKey) -> impl Iterator<Item = Use<'c>> + 's {
-        let uses = self.uses.get(part).into_iter().flatten().filter_map(|at| self.actions.get(*at));
-        let refusing = uses.filter(|(_, action)| !only_reports(action)).map(|(rule, _)| &rule.key);
-        let changed = self.named().get(part).into_iter().flatten();
-        let mut seen: HashSet<&ResourceKey> = HashSet::default();
-        let rules = refusing.chain(changed).filter(move |rule| seen.insert(rule));
-        let versions = rules.flat_map(|rule| {
-            let (good, new) = (self.corrections.last.get(rule), self.corrections.read.resources.get(rule));
-            let is_changed = self.corrections.last.differs(rule, new);
-            [good, new.filter(|_| is_changed)]
-        });
-        versions.flatten().map(move |rule| {
-            let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
-            let using = actions.into_iter().filter(|parts| parts.iter().flatten().any(|named| named == part));
-            let mut instances: Vec<_> = using.flat_map(|parts| parts.into_iter().skip(1)).collect();
-            // What is out of process is not named.
-            if instances.is_empty() {
-                instances.push(None);
-            }
-            Use { rule, instances }
-        })
-    }
-
-    /// The changed rules by the parts that one of their versions names.
-    fn named(&self) -> &HashMap<ResourceKey, Vec<ResourceKey>> {
-        self.named.get_or_init(|| {
-            let mut named: HashMap<ResourceKey, Vec<ResourceKey>> = HashMap::default();
-            let rules =
-                self.changed.keys.iter().filter(|key| self.builder.stage_of(&key.kind) == BuildStage::Rules);
-            for rule in rules.take_while(|_| !self.builder.ends_early()) {
-                let versions = [self.corrections.last.get(rule), self.corrections.read.resources.get(rule)];
-                for version in versions.into_iter().flatten() {
-                    let parts = self.parts_named_by(&RuleText::of(version), &rule.namespace);
-                    for part in parts.into_iter().flatten().flatten() {
-                        named.entry(part).or_default().push(rule.clone());
-                    }
-                }
-            }
-            named
-        })
-    }
 }
 
-impl RuleFacts for Search<'_> {
-    fn may_enforce(&self, rule: &RawResource) -> bool {
-        self.builder.may_enforce(rule)
-    }
-
-    fn makes_attributes(&self, rule: &RawResource) -> bool {
-        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
-        actions.iter().flat_map(|parts| parts.iter().skip(1)).flatten().any(|instance| {
-            let (last, read) = (self.corrections.last, &self.corrections.read.resources);
-            let versions = [last.get(instance), read.get(instance)];
-            versions.into_iter().flatten().any(|version| !made_by(version).is_empty())
-        })
-    }
-
-    fn may_charge(&self, rule: &RawResource) -> bool {
-        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
-        actions.iter().flat_map(|parts| parts.iter().skip(1)).any(|instance| {
-            let Some(key) = instance else { return true };
-            let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
-            &*key.kind == "quota"
-                || versions.into_iter().flatten().any(|version| version.origin.text.contains("quota"))
-        })
-    }
-
-    fn has_lasting(&self, namespace: Option<&str>) -> bool {
-        let lasting = self.lasting();
-        namespace.map_or(!lasting.is_empty(), |namespace| lasting.contains(namespace))
-    }
-
-    fn may_allow(&self, rule: &RawResource) -> bool {
-        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
-        actions.iter().filter_map(|parts| parts.first()).any(|handler| {
-            let handler = handler.as_ref().and_then(|key| self.snapshot.handlers.get(key));
-            handler.is_none_or(|handler| handler.may_allow())
-        })
-    }
-
-    /// In the same places. A name that nothing has is a mistake; what it was meant to be is the name that is nearest to it.
-    fn use_same_parts(&self, good: &RawResource, new: &RawResource) -> bool {
-        let (good, new, namespace) = (RuleText::of(good), RuleText::of(new), &good.key.namespace);
-        if good.actions == new.actions {
-            return true;
-        }
-        let (keys, new_keys) = (self.parts_named_by(&good, namespace), self.parts_named_by(&new, namespace));
-        let is_meant =
-            |key: &Option<ResourceKey>, name: &str, new_key: &Option<ResourceKey>| match (key, new_key) {
-                (Some(key), Some(new_key)) => key == new_key,
-                (Some(key), None) => self.may_mean(name, key),
-                (None, _) => false,
-            };
-        let mut actions = keys.iter().zip(new.actions.iter().zip(&new_keys));
-        keys.len() == new_keys.len()
-            && actions.all(|(keys, (names, new_keys))| {
-                let mut places = keys.iter().zip(names.iter().zip(new_keys));
-                keys.len() == new_keys.len()
-                    && places.all(|(key, (name, new_key))| is_meant(key, name, new_key))
-            })
-    }
+/// The kind of what an action names: its handler, then its instances.
+fn kind_at(at: usize) -> &'static str {
+    if at == 0 { "handler" } else { "instance" }
 }
 
 /// The handler and the instances of an action; out of process, with their adapter and templates.
@@ -692,26 +464,6 @@ fn parts_of(action: &ActionConfig) -> impl Iterator<Item = &ResourceKey> {
     let templates = action.instances.iter().filter_map(|instance| instance.external.as_ref());
     let instances = action.instances.iter().map(|instance| &instance.key);
     std::iter::once(&action.handler.key).chain(instances).chain(adapter).chain(templates)
-}
-
-/// Why something waits for `name`, which has a constant, or may be meant to refuse anything.
-fn moved_into(constant: Option<&str>, name: &str) -> String {
-    match constant {
-        Some(constant) => format!("`{constant}`, about which it decides otherwise now, is in {name}"),
-        None => format!("it refused what may be meant to be refused by {name}"),
-    }
-}
-
-/// Whether an action decides nothing.
-fn only_reports(action: &ActionConfig) -> bool {
-    action.instances.iter().all(|instance| instance.template().variety == Variety::Report)
-}
-
-/// Whether a rule allows or refuses requests, so that one of Envoy that does not name its namespace is refused.
-fn decides(rule: &RuleConfig) -> bool {
-    let mut instances = rule.actions.iter().flat_map(|action| &action.instances);
-    let checks = |variety| matches!(variety, Variety::Check | Variety::CheckWithOutput);
-    rule.denies_by_default || instances.any(|instance| checks(instance.template().variety))
 }
 
 /// The instances of an action whose handler generates attributes of them.

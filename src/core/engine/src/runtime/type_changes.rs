@@ -1,17 +1,18 @@
 //! Attributes that manifests give another type than before: a condition with the same text may select other requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::corrections::Corrections;
 use super::last_good::Resources;
-use super::made_attributes::Attributes;
+use super::made_attributes::{Attributes, may_read, read_in};
 use crate::snapshot::{BuildStage, SnapshotBuilder};
 use mixer_config::{Node, RawResource};
 
 /// The attributes whose type is another one than in the last good configuration. One that is declared anew, or no longer, counts if it
-/// has had a meaning before or still has one, as an entry of another attribute; whatever else reads it has an error.
+/// has had a meaning before or still has one, as an entry of another attribute, or in what reads it where it is not declared: requests may have
+/// it as an entry of a map, such as `envoy.context_extensions`, while it is none of the attributes. Whatever else reads it has an error.
 ///
-/// Cost: one pass over all manifests.
+/// Cost: one pass over all manifests; one over all texts if an attribute is declared in one of both configurations.
 pub(super) fn retyped(corrections: &Corrections<'_>, builder: &SnapshotBuilder) -> Attributes {
     let types = |resources: &Resources| -> BTreeMap<Box<str>, Box<str>> {
         let mut types = BTreeMap::new();
@@ -37,7 +38,26 @@ pub(super) fn retyped(corrections: &Corrections<'_>, builder: &SnapshotBuilder) 
         (None, None) => false,
         _ => is_entry(name),
     };
-    before.keys().chain(after.keys()).filter(|name| is_retyped(name)).cloned().collect()
+    let mut retyped: Attributes =
+        before.keys().chain(after.keys()).filter(|name| is_retyped(name)).cloned().collect();
+    for (resources, types, others) in
+        [(good, &before, &after), (&corrections.read.resources, &after, &before)]
+    {
+        let undeclared: BTreeSet<&str> =
+            others.keys().map(|name| &**name).filter(|name| type_in(types, name).is_none()).collect();
+        retyped.extend(read_among(resources, &undeclared, builder));
+    }
+    retyped
+}
+
+/// Those among these names that resources read.
+fn read_among(resources: &Resources, names: &BTreeSet<&str>, builder: &SnapshotBuilder) -> Attributes {
+    if names.is_empty() {
+        return Attributes::new();
+    }
+    let reading = resources.iter().filter(|resource| may_read(resource, builder));
+    let read = reading.flat_map(|resource| read_in(&resource.origin.text));
+    read.filter(|name| names.contains(name)).map(Box::from).collect()
 }
 
 /// The attributes that a manifest declares, with the texts of their types; with an empty one if the type cannot be told.

@@ -49,7 +49,7 @@ pub(super) fn dry_run(resource: &RawResource, problems: &mut ResourceProblems<'_
 }
 
 /// Whether a rule is in dry run, problems aside.
-pub(super) fn is_dry_run(resource: &RawResource) -> bool {
+pub(crate) fn is_dry_run(resource: &RawResource) -> bool {
     let value = resource.annotations.get(DRY_RUN);
     value.is_some_and(|value| value == "true") && !is_untyped(resource, DRY_RUN)
 }

@@ -48,7 +48,7 @@ impl SnapshotOptions {
 
 impl SnapshotOptions {
     /// The language of a rule or instance.
-    pub(super) fn language_of(&self, resource: &RawResource) -> Language {
+    pub(crate) fn language_of(&self, resource: &RawResource) -> Language {
         let annotated = || resource.annotations.get(LANGUAGE).map_or(Language::Cexl, Language::from_name);
         self.language.unwrap_or_else(annotated)
     }

@@ -1,7 +1,27 @@
 use super::*;
 
 fn of(condition: &str) -> Selection {
-    Selection::of(condition, false, &mut |name| (name != "unknown").then(|| name.into()))
+    Selection::of(condition, Language::Cexl, false, &mut |name| (name != "unknown").then(|| name.into()))
+}
+
+/// What is absent has the default of its type in CEL, and makes conditions fail in the classic language.
+#[test]
+fn an_absent_attribute_may_be_selected_in_cel() {
+    for (cel, classic) in [
+        ("user == \"\"", "(user | \"anonymous\") == \"anonymous\""),
+        ("user != \"ann\"", "(user | \"\") == \"\""),
+        ("size == 0", "(size | 7) == 7"),
+        ("flag == false", "(flag | true) == true"),
+    ] {
+        for language in [Language::Cel, Language::Compat] {
+            let cel_set = Selection::of(cel, language, false, &mut |name| Some(name.into()));
+            assert!(cel_set.meets(&of(classic)) && !cel_set.is_exact(), "{cel}: {cel_set:?}");
+        }
+    }
+    let of_cel = |text| Selection::of(text, Language::Cel, false, &mut |name| Some(name.into()));
+    assert!(!of_cel("user == \"a\"").meets(&of("(user | \"\") == \"\"")));
+    assert!(of_cel("user == \"\\x61\"").meets(&of("user == \"b\"")), "escapes are not the same");
+    assert!(of_cel("size == 010").meets(&of("size == 9")), "nor are digits");
 }
 
 #[test]
@@ -75,7 +95,8 @@ fn what_one_condition_selects_and_another_does_not_is_left() {
 
 #[test]
 fn what_fails_is_selected_if_the_rule_fails_closed() {
-    let closed = |condition: &str| Selection::of(condition, true, &mut |name| Some(name.into()));
+    let closed =
+        |condition: &str| Selection::of(condition, Language::Cexl, true, &mut |name| Some(name.into()));
     let absent = of("(user | \"x\") == \"x\"");
     assert!(closed("user == \"a\"").meets(&absent) && !of("user == \"a\"").meets(&absent));
     assert!(!closed("user == \"a\"").meets(&of("user == \"b\"")));
@@ -86,7 +107,7 @@ fn what_fails_is_selected_if_the_rule_fails_closed() {
 #[test]
 fn an_operand_among_values_is_a_selection() {
     let among = |operand: &str, values: &[&str]| {
-        Selection::of_operand(operand, values.iter().copied(), &mut |name| Some(name.into()))
+        Selection::of_operand(operand, Language::Cexl, values.iter().copied(), &mut |name| Some(name.into()))
     };
     assert!(!among("user | \"\"", &["a", "b"]).meets(&of("user == \"c\"")));
     assert_eq!(among("user | \"\"", &["a", "b"]).common_text(&of("user == \"b\"")), Some("b"));

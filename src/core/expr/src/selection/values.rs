@@ -15,6 +15,18 @@ pub(super) enum Value {
     Bool(bool),
 }
 
+impl Value {
+    /// Whether it is the default of its type.
+    pub(super) fn is_default(&self) -> bool {
+        match self {
+            Self::Absent => false,
+            Self::Text(text) => text.is_empty(),
+            Self::Int(number) => *number == 0,
+            Self::Bool(flag) => !flag,
+        }
+    }
+}
+
 /// A finite set of values, or all others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Values {

@@ -1,10 +1,12 @@
-//! Files of access logs: lines are collected in memory and written by a thread of their own.
+//! Files of access logs: lines are collected in memory, and written by a thread for each file. One that takes nothing, such as a pipe that nobody
+//! reads, holds up no other one, and nobody waits for it.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use mixer_base::regular_file;
@@ -21,14 +23,21 @@ const MAX_WAITING: usize = 4 << 20;
 /// Time that writing what waits may take at the end: a pipe that nobody reads does not keep the process.
 const LAST_WRITE: Duration = Duration::from_secs(2);
 
-/// A file that workers append lines to.
+/// A file that workers append lines to. Its thread ends when it is dropped, after it wrote what waits.
 #[derive(Debug)]
-pub(crate) struct AccessLogFile {
+pub(crate) struct AccessLogFile(Arc<Sink>);
+
+/// What workers share with the thread of a file.
+#[derive(Debug)]
+struct Sink {
     path: String,
     waiting: Mutex<Lines>,
+    /// Locked for as long as a write takes.
     file: Mutex<Written>,
     counters: Arc<Counters>,
-    wake: Arc<Wake>,
+    wake: Wake,
+    /// Whether it is to be opened again.
+    is_reopened: AtomicBool,
 }
 
 /// Lines that wait.
@@ -64,27 +73,63 @@ struct Wake {
     stopped: AtomicBool,
 }
 
+impl Drop for AccessLogFile {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
 impl AccessLogFile {
-    fn new(path: &str, file: std::fs::File, counters: Arc<Counters>, wake: Arc<Wake>) -> Self {
+    fn new(path: &str, file: std::fs::File, counters: Arc<Counters>) -> Self {
         let file = Mutex::new(Written { file, is_cut: false, spare: Lines::default() });
-        Self { path: path.to_owned(), waiting: Mutex::default(), file, counters, wake }
+        let (waiting, wake, is_reopened) = (Mutex::default(), Wake::default(), AtomicBool::new(false));
+        Self(Arc::new(Sink { path: path.to_owned(), waiting, file, counters, wake, is_reopened }))
     }
 
     /// Appends a line with `write`. Cost: a lock that is held for the time of formatting the line.
     pub(crate) fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
-        let mut waiting = self.waiting.lock();
+        let sink = &*self.0;
+        let mut waiting = sink.waiting.lock();
         let before = waiting.bytes.len();
         if before >= MAX_WAITING {
             drop(waiting);
-            self.lose(1, "too many lines wait for the disk");
+            sink.lose(1, "too many lines wait for the disk");
             return;
         }
         write(&mut waiting.bytes);
         waiting.count += 1;
         if before < FLUSH_BYTES && waiting.bytes.len() >= FLUSH_BYTES {
             drop(waiting);
-            self.wake.now();
+            sink.wake.now();
         }
+    }
+
+    /// Starts the thread. Errors: it cannot be created.
+    fn start(&self) -> std::io::Result<JoinHandle<()>> {
+        let (sink, of_stop) = (Arc::clone(&self.0), Arc::clone(&self.0));
+        let is_stopping = move || of_stop.wake.stopped.load(Ordering::Acquire);
+        let task = Task::restarted("access log").of(&*self.0.path);
+        task.spawn_thread("access-log", is_stopping, move |_| {
+            // Once more after the end was asked for.
+            let mut is_last = false;
+            while !is_last {
+                sink.wake.wait();
+                is_last = sink.wake.stopped.load(Ordering::Acquire);
+                if sink.is_reopened.swap(false, Ordering::AcqRel)
+                    && let Err(error) = sink.reopen()
+                {
+                    tracing::warn!(path = sink.path, %error, "an access log cannot be opened again; the open one is kept");
+                }
+                sink.flush();
+            }
+        })
+    }
+}
+
+impl Sink {
+    fn stop(&self) {
+        self.wake.stopped.store(true, Ordering::Release);
+        self.wake.now();
     }
 
     fn lose(&self, count: u64, why: &str) {
@@ -127,8 +172,8 @@ impl AccessLogFile {
     }
 
     fn reopen(&self) -> std::io::Result<()> {
-        let file = open(&self.path)?;
         self.flush();
+        let file = open(&self.path)?;
         let mut written = self.file.lock();
         (written.file, written.is_cut) = (file, false);
         Ok(())
@@ -171,79 +216,70 @@ impl Wake {
     }
 }
 
-/// All access log files of the process, one for each path, and the thread that writes them.
+/// All access log files of the process, one for each path.
 #[derive(Debug, Default)]
 pub(crate) struct AccessLogFiles {
-    files: Arc<Mutex<BTreeMap<String, Arc<AccessLogFile>>>>,
+    files: Mutex<Files>,
     pub(crate) counters: Arc<Counters>,
-    wake: Arc<Wake>,
-    thread: Mutex<Option<std::thread::JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    by_path: BTreeMap<String, Arc<AccessLogFile>>,
+    /// Whether files have threads.
+    is_started: bool,
+    /// Those of files in use, and of others that are yet to end.
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl AccessLogFiles {
-    /// The file at a path, opened if it is not yet. Errors: it cannot be opened.
+    /// The file at a path, opened if it is not yet. Errors: it cannot be opened, or its thread cannot be created.
     pub(crate) fn open(&self, path: &str) -> std::io::Result<Arc<AccessLogFile>> {
         let mut files = self.files.lock();
-        if let Some(file) = files.get(path) {
+        if let Some(file) = files.by_path.get(path) {
             return Ok(Arc::clone(file));
         }
-        let (counters, wake) = (Arc::clone(&self.counters), Arc::clone(&self.wake));
-        let file = Arc::new(AccessLogFile::new(path, open(path)?, counters, wake));
-        files.insert(path.to_owned(), Arc::clone(&file));
+        let file = Arc::new(AccessLogFile::new(path, open(path)?, Arc::clone(&self.counters)));
+        if files.is_started {
+            files.threads.push(file.start()?);
+        }
+        files.by_path.insert(path.to_owned(), Arc::clone(&file));
         Ok(file)
     }
 
-    /// Closes files that no filter writes to any more. What waits is written first, on a thread of its own: a pipe may block.
+    /// Closes files that no filter writes to any more, each once its thread has written what waits.
     pub(crate) fn close_unused(&self) {
-        let mut unused = Vec::new();
-        self.files.lock().retain(|_, file| {
-            let is_used = Arc::strong_count(file) > 1;
-            if !is_used {
-                unused.push(Arc::clone(file));
-            }
-            is_used
-        });
-        if !unused.is_empty() {
-            drop(tokio::task::spawn_blocking(move || unused.iter().for_each(|file| file.flush())));
-        }
+        let mut files = self.files.lock();
+        files.by_path.retain(|_, file| Arc::strong_count(file) > 1);
+        files.threads.retain(|thread| !thread.is_finished());
     }
 
-    /// Starts the thread. Errors: it cannot be created.
+    /// Starts the threads. Errors: one cannot be created.
     pub(crate) fn start(&self) -> std::io::Result<()> {
-        let (files, wake, stopping) =
-            (Arc::clone(&self.files), Arc::clone(&self.wake), Arc::clone(&self.wake));
-        let is_stopping = move || stopping.stopped.load(Ordering::Acquire);
-        let thread = Task::restarted("access log").spawn_thread("access-log", is_stopping, move |_| {
-            // Once more after the end was asked for.
-            let mut is_last = false;
-            while !is_last {
-                wake.wait();
-                is_last = wake.stopped.load(Ordering::Acquire);
-                let files: Vec<_> = files.lock().values().cloned().collect();
-                files.iter().for_each(|file| file.flush());
-            }
-        })?;
-        *self.thread.lock() = Some(thread);
+        let mut files = self.files.lock();
+        files.is_started = true;
+        let started: std::io::Result<Vec<_>> = files.by_path.values().map(|file| file.start()).collect();
+        files.threads.extend(started?);
         Ok(())
     }
 
-    /// Opens all files again, for example after they were renamed.
+    /// Has all files opened again, for example after they were renamed: each by its thread, once what it writes now is written.
     pub(crate) fn reopen(&self) {
-        let files: Vec<_> = self.files.lock().values().cloned().collect();
-        for file in files {
-            if let Err(error) = file.reopen() {
-                tracing::warn!(path = file.path, %error, "an access log cannot be opened again; the open one is kept");
-            }
+        for file in self.files.lock().by_path.values() {
+            file.0.is_reopened.store(true, Ordering::Release);
+            file.0.wake.now();
         }
     }
 
-    /// Writes what waits and ends the thread. A write that takes longer than `LAST_WRITE` is left behind.
+    /// Writes what waits and ends the threads. A write that takes longer than `LAST_WRITE` is left behind.
     pub(crate) fn stop(&self) {
-        self.wake.stopped.store(true, Ordering::Release);
-        self.wake.now();
-        let Some(thread) = self.thread.lock().take() else { return };
+        let threads = {
+            let mut files = self.files.lock();
+            files.by_path.values().for_each(|file| file.0.stop());
+            std::mem::take(&mut files.threads)
+        };
         let begun = Instant::now();
-        while !thread.is_finished() {
+        while threads.iter().any(|thread| !thread.is_finished()) {
             if begun.elapsed() >= LAST_WRITE {
                 return tracing::warn!("access log lines are lost: they could not be written before the end");
             }
@@ -259,7 +295,7 @@ mod tests {
     fn file(path: &str) -> (AccessLogFile, Arc<Counters>) {
         let counters = Arc::<Counters>::default();
         let opened = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        (AccessLogFile::new(path, opened, Arc::clone(&counters), Arc::default()), counters)
+        (AccessLogFile::new(path, opened, Arc::clone(&counters)), counters)
     }
 
     #[test]
@@ -268,9 +304,9 @@ mod tests {
         for _ in 0..3 {
             log.append(|out| out.extend_from_slice(b"a line\n"));
         }
-        log.flush();
+        log.0.flush();
         log.append(|out| out.extend_from_slice(b"a line\n"));
-        log.flush();
+        log.0.flush();
         let [lost, failed, completed] =
             [&counters.lost, &counters.failed, &counters.completed].map(|c| c.load(Ordering::Relaxed));
         assert_eq!((lost, failed, completed), (4, 2, 0));
@@ -284,39 +320,82 @@ mod tests {
             log.append(|out| out.extend_from_slice(&line));
         }
         assert_eq!(counters.lost.load(Ordering::Relaxed), 6);
-        assert!(log.waiting.lock().bytes.len() <= MAX_WAITING + line.len());
-        log.flush();
-        assert!(log.file.lock().spare.bytes.capacity() <= 2 * FLUSH_BYTES);
+        assert!(log.0.waiting.lock().bytes.len() <= MAX_WAITING + line.len());
+        log.0.flush();
+        assert!(log.0.file.lock().spare.bytes.capacity() <= 2 * FLUSH_BYTES);
     }
 
     #[test]
     fn a_line_that_is_cut_does_not_run_into_the_next_one() {
         let path = std::env::temp_dir().join(format!("mixer-access-log-{}", std::process::id()));
         let (log, _) = file(path.to_str().unwrap());
-        log.file.lock().is_cut = true;
+        log.0.file.lock().is_cut = true;
         for _ in 0..2 {
             log.append(|out| out.extend_from_slice(b"a line\n"));
-            log.flush();
+            log.0.flush();
         }
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(text, "\na line\na line\n");
     }
 
-    #[test]
-    fn a_file_that_takes_nothing_does_not_keep_the_process() {
-        // A pipe that is full, which nobody reads.
+    /// Files, one of which is a pipe that is full, and that nobody reads.
+    fn with_full_pipe() -> (AccessLogFiles, std::io::PipeReader) {
         let (reader, writer) = std::io::pipe().unwrap();
         let files = AccessLogFiles::default();
-        let (counters, wake) = (Arc::clone(&files.counters), Arc::clone(&files.wake));
         let file = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
-        let log = Arc::new(AccessLogFile::new("pipe", file, counters, wake));
-        files.files.lock().insert("pipe".to_owned(), Arc::clone(&log));
+        let log = Arc::new(AccessLogFile::new("pipe", file, Arc::clone(&files.counters)));
+        files.files.lock().by_path.insert("pipe".to_owned(), Arc::clone(&log));
         files.start().unwrap();
         log.append(|out| out.extend_from_slice(&vec![b'a'; 1 << 20]));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !log.0.waiting.lock().bytes.is_empty() {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        (files, reader)
+    }
+
+    #[test]
+    fn a_file_that_takes_nothing_does_not_keep_the_process() {
+        let (files, reader) = with_full_pipe();
         let begun = Instant::now();
         files.stop();
         assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
         drop(reader);
+    }
+
+    #[test]
+    fn a_file_that_takes_nothing_holds_up_no_other_one() {
+        let (files, reader) = with_full_pipe();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let log = files.open(path.to_str().unwrap()).unwrap();
+        let line = |text: &str| log.append(|out| out.extend_from_slice(text.as_bytes()));
+        let until = |path: &Path, text: &str| {
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while std::fs::read_to_string(path).unwrap_or_default() != text {
+                assert!(Instant::now() < deadline, "{path:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        line("before\n");
+        until(&path, "before\n");
+        let moved = directory.path().join("log.1");
+        std::fs::rename(&path, &moved).unwrap();
+        files.reopen();
+        while !path.exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        line("after\n");
+        until(&path, "after\n");
+        assert_eq!(std::fs::read_to_string(moved).unwrap(), "before\n");
+        // What nobody uses any more is written first.
+        line("last\n");
+        drop(log);
+        files.close_unused();
+        until(&path, "after\nlast\n");
+        drop(reader);
+        files.stop();
     }
 }

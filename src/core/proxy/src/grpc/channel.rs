@@ -44,8 +44,8 @@ const PLACE_INTERVAL: Duration = Duration::from_millis(10);
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for the calls of a connection that is replaced, and for those that nobody waits for any more.
 const LEFT: Duration = Duration::from_secs(5);
-/// Longest message of a call that goes on when nobody waits for it any more.
-const MAX_LEFT: usize = 64 << 10;
+/// Most bytes of the messages of a worker that nobody waits for any more: beyond them no call begins.
+const MAX_LEFT: usize = 64 << 20;
 /// How much later than for its caller the time of a call is over for the task that makes it.
 const LATER: Duration = Duration::from_millis(20);
 
@@ -222,6 +222,27 @@ impl Drop for Stream {
     }
 }
 
+thread_local! {
+    /// Bytes of the messages of this worker that are on their way although nobody waits for an answer.
+    static ALL_LEFT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The bytes of a message that nobody waits for; given back on drop.
+struct Left(usize);
+
+impl Left {
+    fn new(length: usize) -> Self {
+        ALL_LEFT.set(ALL_LEFT.get().saturating_add(length));
+        Self(length)
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        ALL_LEFT.set(ALL_LEFT.get().saturating_sub(self.0));
+    }
+}
+
 /// A call that has a place.
 struct Call<'c> {
     method: &'c Method<'c>,
@@ -262,6 +283,10 @@ impl Channel {
         let stats = &pool.cluster.stats;
         let began = tokio::time::Instant::now();
         let limit = method.timeout.unwrap_or(Duration::MAX);
+        if ALL_LEFT.get() >= MAX_LEFT {
+            stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
+            return Err(Status::unavailable(OVERFLOW));
+        }
         // A call that finds no place in its time is one too many, and none that nobody answers.
         let Some(admitted) = self.admit(pool, limit.min(PLACE_TIMEOUT)).await else {
             stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
@@ -341,26 +366,36 @@ impl Channel {
         self.places.wait(wait, take).await
     }
 
-    /// Sends a request; once more if the server says that it has not begun it.
+    /// Sends a request; again if the server says that it has not begun it. One that refuses a stream has no place for the call, as it counts
+    /// those that have just ended: the call waits for one.
     async fn exchange(
         &self,
         pool: &Pool,
         host: &Arc<Host>,
         call: &Call<'_>,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let first = self.attempt(pool, host, call).await;
-        match first {
-            Err(Broken::Http2(error)) if mixer_remote::was_not_begun(&error) => {
-                self.attempt(pool, host, call).await
+        let (began, mut is_first) = (tokio::time::Instant::now(), true);
+        loop {
+            match self.attempt(pool, host, call).await {
+                Err(Broken::Http2(error)) if is_refusal(&error) => {
+                    if began.elapsed() >= PLACE_TIMEOUT {
+                        return Err(Broken::Overflow);
+                    }
+                    tokio::time::sleep(PLACE_INTERVAL).await;
+                }
+                Err(Broken::Http2(error)) if is_first && mixer_remote::was_not_begun(&error) => {
+                    is_first = false;
+                }
+                answered => return answered,
             }
-            answered => answered,
         }
     }
 
     /// Sends a request, and waits for its answer.
     ///
     /// A call that was sent goes on when nobody waits for it any more, within its time limit, and holds its place: a server takes one that resets
-    /// many for an attacker, and ends the connection with the calls of all others; and when calls are reset, clients of the proxy choose.
+    /// many for an attacker, and ends the connection with the calls of all others; and when calls are reset, and how long they are, clients of
+    /// the proxy choose.
     async fn attempt(
         &self,
         pool: &Pool,
@@ -372,14 +407,8 @@ impl Channel {
         let mut cancelled = Cancelled(Some(Arc::clone(&pool.cluster)));
         let (head, body) = (message.head.clone(), message.body());
         let exchange = mixer_remote::grpc_exchange_with(sender, request(method), head, body, MAX_ANSWER);
-        if message.len() > MAX_LEFT {
-            let _held = stream;
-            let answered = exchange.await;
-            cancelled.is_answered();
-            return answered.map_err(Broken::Http2);
-        }
         let (mut answer, answered) = oneshot::channel();
-        let (until, place) = (until.map(|until| until + LATER), Rc::clone(place));
+        let (until, place, length) = (until.map(|until| until + LATER), Rc::clone(place), message.len());
         drop(self.calls.spawn_local(async move {
             let _held = (stream, place);
             let is_over = async {
@@ -390,6 +419,7 @@ impl Channel {
             };
             let is_left = async {
                 answer.closed().await;
+                let _left = Left::new(length);
                 tokio::time::sleep(LEFT).await;
             };
             let outcome = tokio::select! {
@@ -507,6 +537,11 @@ fn is_open(sender: &mut SendRequest<Bytes>) -> bool {
     matches!(sender.poll_ready(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())))
 }
 
+/// Whether a server did not take a call because it takes no more at once.
+fn is_refusal(error: &h2::Error) -> bool {
+    error.is_remote() && error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM)
+}
+
 fn not_sent(reason: &str) -> Status {
     Status::unavailable(format!("{NOT_SENT}. reset reason: {reason}"))
 }
@@ -532,7 +567,7 @@ fn status_of(broken: &Broken) -> Status {
         Broken::Connect(ConnectError::TimedOut) => "connection timeout",
         Broken::Http2(error) => match (error.is_remote(), error.reason()) {
             (true, Some(Reason::NO_ERROR)) => "connection termination",
-            (true, Some(Reason::REFUSED_STREAM)) => "remote reset",
+            (true, Some(Reason::REFUSED_STREAM)) => return Status::unavailable(OVERFLOW),
             (true, Some(Reason::ENHANCE_YOUR_CALM)) => return Status::resource_exhausted(error.to_string()),
             (true, Some(Reason::CANCEL)) => return Status::cancelled(error.to_string()),
             (true, Some(_)) => return Status::internal(error.to_string()),

@@ -106,12 +106,15 @@ impl Connection<'_> {
         let Some(retry) = &request.forward.retry else { return false };
         let on = retry.on;
         let can_replay = request.body.replay.is_some() || request.body.received == 0;
+        if self.response.get("x-envoy-ratelimited").is_some() {
+            // Whatever its status: repetitions would be limited as well.
+            return on.ratelimited && can_replay;
+        }
         let wanted = (on.server_error && (500..600).contains(&status))
             || (on.gateway_error && matches!(status, 502..=504))
             || (on.retriable_4xx && status == 409)
             || (on.grpc_statuses != 0 && self.grpc_status().is_some_and(|status| on.has_grpc(status)))
-            || (on.statuses && retry.statuses.contains(&status))
-            || (on.ratelimited && self.response.get("x-envoy-ratelimited").is_some());
+            || (on.statuses && retry.statuses.contains(&status));
         wanted && can_replay
     }
 

@@ -145,6 +145,8 @@ pub(crate) fn sequence() -> u16 {
                 }
                 "slow" => (pause, "200", "", ""),
                 "long" => (Duration::ZERO, "200", "a", "b"),
+                // A limit further on.
+                "limited" => (Duration::ZERO, "503 X\r\nx-envoy-ratelimited: true\r\nx:", "", ""),
                 status => (Duration::ZERO, status, "", ""),
             };
             std::thread::sleep(before);

@@ -276,3 +276,20 @@ async fn a_unix_socket_gets_all_requests() {
     assert_eq!((reply.answer, reply.status), (Answer::Delivered, Some(StatusCode::NO_CONTENT)));
     assert!(request.starts_with("PUT /api?x=1 HTTP/1.1\r\n"), "{request}");
 }
+
+/// They take milliseconds, in which the worker that makes a call would answer nobody.
+#[test]
+fn the_roots_of_the_system_are_not_read_for_each_connection() {
+    let read_by_this_thread = || -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let count = text.lines().find_map(|line| line.strip_prefix("rchar: "));
+        count.unwrap().parse().unwrap()
+    };
+    for url in ["http://127.0.0.1:1/", "https://127.0.0.1:1/"] {
+        let target = HttpTarget::new(HttpOptions::new(url)).unwrap();
+        let before = read_by_this_thread();
+        (0..20).for_each(|_| target.client.lock().reconnect());
+        let read = read_by_this_thread() - before;
+        assert!(read < 64 << 10, "{url}: {read} bytes");
+    }
+}

@@ -124,6 +124,13 @@ async fn serve(listener: tokio::net::TcpListener, takes: Duration, counts: Rc<[C
 
 #[tokio::test]
 async fn a_call_that_nobody_waits_for_is_not_reset_and_holds_its_place() {
+    // Whatever its length.
+    for length in [5, 1 << 20] {
+        a_call_is_left(length).await;
+    }
+}
+
+async fn a_call_is_left(length: usize) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let cluster = cluster(&[listener.local_addr().unwrap().port()]);
     let pools = Pools::new(&[Arc::clone(&cluster)]);
@@ -133,7 +140,7 @@ async fn a_call_that_nobody_waits_for_is_not_reset_and_holds_its_place() {
     let told = Rc::clone(&counts);
     let asked = local.run_until(async move {
         let (channel, method) = (Channel::new(Some(0)), method(Some(Duration::from_secs(5))));
-        let message = || Framed::from(Bytes::from_static(&[0; 5]));
+        let message = || Framed::from(Bytes::from(vec![0; length]));
         let left = tokio::time::timeout(takes / 2, channel.call(&pools, &method, message())).await;
         assert!(left.is_err(), "its caller is gone");
         // The only place is that of the call that goes on.
@@ -153,7 +160,7 @@ async fn a_call_that_nobody_waits_for_is_not_reset_and_holds_its_place() {
     let asked = local.run_until(async move {
         let channel = Channel::new(Some(0));
         let limit = method(Some(Duration::from_millis(100)));
-        let outcome = channel.call(&pools, &limit, Bytes::from_static(&[0; 5]).into()).await;
+        let outcome = channel.call(&pools, &limit, Bytes::from(vec![0; length]).into()).await;
         let begun = Instant::now();
         while told[1].get() == 0 && begun.elapsed() < Duration::from_secs(10) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -162,4 +169,74 @@ async fn a_call_that_nobody_waits_for_is_not_reset_and_holds_its_place() {
     });
     assert_eq!(asked.await, (TIMED_OUT.to_owned(), 1));
     assert_eq!(cluster.stats.block.get(ClusterStat::UpstreamRqTxReset), 1);
+}
+
+#[tokio::test]
+async fn no_call_begins_beyond_the_messages_that_nobody_waits_for() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let (channel, method) = (Channel::new(Some(0)), method(None));
+    let left = Left::new(MAX_LEFT);
+    let status = channel.call(&pools, &method, Bytes::from_static(&[0; 5]).into()).await.unwrap_err();
+    assert_eq!(status.message(), OVERFLOW);
+    drop(left);
+    assert_eq!(ALL_LEFT.get(), 0);
+    // A call whose caller leaves counts until it ends.
+    let (takes, counts) = (Duration::from_millis(300), Rc::<[Cell<u32>; 2]>::default());
+    let local = LocalSet::new();
+    drop(local.spawn_local(serve(listener, takes, Rc::clone(&counts))));
+    let counted = local.run_until(async move {
+        let message = Framed::from(Bytes::from(vec![0; 1000]));
+        let left = tokio::time::timeout(takes / 2, channel.call(&pools, &method, message)).await;
+        assert!(left.is_err(), "its caller is gone");
+        tokio::task::yield_now().await;
+        let counted = ALL_LEFT.get();
+        while counts[0].get() == 0 || ALL_LEFT.get() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        counted
+    });
+    assert_eq!(tokio::time::timeout(Duration::from_secs(30), counted).await, Ok(1000));
+}
+
+/// A server that refuses so many streams of each connection, and answers what follows.
+async fn refuse(listener: tokio::net::TcpListener, mut left: u32) {
+    let (stream, _) = listener.accept().await.unwrap();
+    let mut connection = h2::server::handshake(stream).await.unwrap();
+    while let Some(Ok((_, mut respond))) = connection.accept().await {
+        if left > 0 {
+            left -= 1;
+            respond.send_reset(Reason::REFUSED_STREAM);
+            continue;
+        }
+        let mut head = http::Response::new(());
+        head.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        let mut body = respond.send_response(head, false).unwrap();
+        body.send_data(Bytes::from_static(&[0; 5]), false).unwrap();
+        let status = [(http::HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"))];
+        body.send_trailers(status.into_iter().collect()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_the_server_has_no_place_for_waits_and_lets_nothing_pass() {
+    for (refused, is_answered) in [(5, true), (u32::MAX, false)] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+        let pools = Pools::new(&[Arc::clone(&cluster)]);
+        let local = LocalSet::new();
+        drop(local.spawn_local(refuse(listener, refused)));
+        let asked = local.run_until(async move {
+            let message = Bytes::from_static(&[0; 5]).into();
+            Channel::new(Some(0)).call(&pools, &method(None), message).await
+        });
+        let outcome = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+        match outcome {
+            Ok(_) => assert!(is_answered),
+            Err(status) => assert!(!is_answered && is_overflow(&status), "{status:?}"),
+        }
+        // Nor is the host to blame.
+        assert_eq!(cluster.hosts().len(), 1);
+    }
 }

@@ -1,0 +1,326 @@
+//! What the changes of a search do to requests, and which versions of rules use what.
+
+use std::collections::BTreeSet;
+
+use foldhash::{HashMap, HashSet};
+
+use super::super::effects::{Effects, Reader, RuleFacts, Use, is_made_otherwise};
+use super::super::loosened::Loosened;
+use super::super::made_attributes::{Attributes, made_by};
+use super::super::rule_changes::{RuleText, RuleUse, prefixes};
+use super::super::type_changes::{declared_by, retyped};
+use super::{Search, generators_of, kind_at, parts_of};
+use crate::snapshot::{ActionConfig, BuildStage, RuleConfig, candidates, is_dry_run};
+use crate::template::Variety;
+use mixer_config::text_index::words;
+use mixer_config::{RawResource, ResourceKey};
+
+impl<'c> Search<'c> {
+    /// Takes out what may let pass what a resource is to refuse, of which the new version does not serve.
+    pub(super) fn loosened_for(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, String)> {
+        let gain = self.effects(key).gain;
+        let name = key.to_string();
+        // What one role allows, no other one refuses.
+        let (builder, adapter) = (self.builder, self.builder.adapter_reading(&key.kind));
+        let is_of_same =
+            |other: &ResourceKey| adapter.is_some() && builder.adapter_reading(&other.kind) == adapter;
+        let found = self.loosened().take(&gain, is_of_same);
+        found.into_iter().map(|(other, text)| (other, moved_into(text.as_deref(), &name))).collect()
+    }
+
+    pub(super) fn loosened(&mut self) -> &mut Loosened {
+        let loosened = self.loosened.take().unwrap_or_else(|| {
+            let (corrections, builder) = (self.corrections, self.builder);
+            let serving = self.changed.keys.iter().filter(|key| corrections.serves_as_read(key, builder));
+            Loosened::new(serving, |key| self.effects(key).loss, self.builder)
+        });
+        self.loosened.insert(loosened)
+    }
+
+    /// What the change of a resource may do.
+    fn effects(&self, key: &ResourceKey) -> Effects {
+        let corrections = self.corrections;
+        let (good, new) = (corrections.last.get(key), corrections.read.resources.get(key));
+        let versions = (good.map(|good| &**good), new.map(|new| &**new));
+        let reader = self.reader();
+        match (self.builder.stage_of(&key.kind), versions) {
+            (BuildStage::Rules, _) => reader.of_rule(versions, self),
+            (BuildStage::Parts, (Some(_), Some(_))) => reader.of_part(versions, self, self.uses_of(key)),
+            // What a rule names that did not change was another part before, or is one now. What changed with the part has its own effects.
+            (BuildStage::Parts, (good, _)) => {
+                let unchanged = self.uses_of(key).filter(|used| !self.has_changed(&used.rule.key));
+                let effects = reader.of_part(versions, self, unchanged);
+                match good {
+                    Some(_) => effects,
+                    None => {
+                        Effects { gain: reader.of_part(versions, self, self.uses_of(key)).gain, ..effects }
+                    }
+                }
+            }
+            (BuildStage::Extensions, _) => match self.builder.adapter_reading(&key.kind) {
+                Some(adapter) => reader.of_role(key, self.uses_by(adapter)),
+                None => reader.of_extension(versions),
+            },
+            (BuildStage::Vocabulary, _) => {
+                let retyped = self.retyped_by(key);
+                if retyped.is_empty() {
+                    return Effects::default();
+                }
+                reader.of_types(&retyped, self, |part| self.uses_of(part))
+            }
+            (BuildStage::Ignored, _) => Effects::default(),
+        }
+    }
+
+    /// Whether a resource differs from its last good version.
+    fn has_changed(&self, key: &ResourceKey) -> bool {
+        self.corrections.last.differs(key, self.corrections.read.resources.get(key))
+    }
+
+    /// Whether the versions of a part are of other adapters or templates.
+    fn is_made_otherwise(&self, part: &ResourceKey) -> bool {
+        let (good, new) = (self.corrections.last.get(part), self.corrections.read.resources.get(part));
+        self.has_changed(part) && good.zip(new).is_some_and(|(good, new)| is_made_otherwise(good, new))
+    }
+
+    pub(super) fn reader(&self) -> &Reader<'c> {
+        self.reader.get_or_init(|| {
+            Reader::new(&self.snapshot.vocabulary, self.corrections, self.shifting(), self.builder)
+        })
+    }
+
+    /// The attributes whose type is another one.
+    fn retyped(&self) -> &Attributes {
+        self.retyped.get_or_init(|| {
+            let mut changed = self.changed.keys.iter();
+            let any = changed.any(|key| self.builder.stage_of(&key.kind) == BuildStage::Vocabulary);
+            if any { retyped(self.corrections, self.builder) } else { Attributes::new() }
+        })
+    }
+
+    /// Those among them that a manifest declares, in either version.
+    pub(super) fn retyped_by(&self, manifest: &ResourceKey) -> Attributes {
+        let retyped = self.retyped();
+        if retyped.is_empty() {
+            return Attributes::new();
+        }
+        let versions = [self.corrections.last.get(manifest), self.corrections.read.resources.get(manifest)];
+        let declared = versions.into_iter().flatten().flat_map(|version| declared_by(version));
+        declared.map(|(name, _)| name).filter(|name| retyped.contains(name)).collect()
+    }
+
+    /// The attributes that may have several values or meanings in one request: those of another type and, if what generators do may change, those
+    /// that they make, because the rules that have them make attributes are chosen by what a request has before.
+    fn shifting(&self) -> Attributes {
+        let retyped = self.retyped();
+        let generates = |part: &ResourceKey| !self.versions_made_by(part).is_empty();
+        let has_changed = || {
+            let parts =
+                self.changed.keys.iter().filter(|key| self.builder.stage_of(&key.kind) == BuildStage::Parts);
+            let mut parts = parts.chain(self.named().keys());
+            parts.any(|part| {
+                let actions =
+                    self.uses.get(part).into_iter().flatten().filter_map(|at| self.actions.get(*at));
+                generates(part) || actions.flat_map(|(_, action)| generators_of(action)).next().is_some()
+            })
+        };
+        let mut shifting = retyped.clone();
+        if !retyped.is_empty() || has_changed() {
+            let versions = [Some(&self.corrections.read.resources), self.corrections.last.resources()];
+            let all = versions.into_iter().flatten().flat_map(|resources| resources.iter());
+            let parts = all.filter(|part| self.builder.stage_of(&part.key.kind) == BuildStage::Parts);
+            shifting.extend(parts.flat_map(|part| made_by(part)));
+        }
+        shifting
+    }
+
+    /// The attributes that either version of a part makes.
+    fn versions_made_by(&self, part: &ResourceKey) -> Attributes {
+        let versions = [self.corrections.last.get(part), self.corrections.read.resources.get(part)];
+        versions.into_iter().flatten().flat_map(|version| made_by(version)).collect()
+    }
+
+    /// The uses of the handlers of an adapter, by either version of each rule.
+    fn uses_by(&self, adapter: &'static str) -> impl Iterator<Item = Use<'c>> + '_ {
+        let handlers = self.snapshot.handlers.iter().map(|handler| &**handler);
+        let handlers = handlers.filter(move |handler| handler.adapter.info().name == adapter);
+        handlers.flat_map(|handler| self.uses_of(&handler.key))
+    }
+
+    /// The namespaces, other than that of the mesh, with rules that refuse requests in whichever version serves.
+    fn lasting(&self) -> &BTreeSet<&'c str> {
+        self.lasting.get_or_init(|| {
+            let rules = self.snapshot.rules.iter().map(|rule| &**rule);
+            let rules = rules.filter(|rule| !rule.of_mesh && !rule.dry_run && decides(rule));
+            let is_made_otherwise = |rule: &RuleConfig| {
+                rule.actions.iter().flat_map(parts_of).any(|part| self.is_made_otherwise(part))
+            };
+            let lasting = rules.filter(|rule| !is_made_otherwise(rule)).filter(|rule| {
+                let (last, read) = (self.corrections.last.get(&rule.key), &self.corrections.read);
+                let Some((good, new)) = last.zip(read.resources.get(&rule.key)) else { return false };
+                !self.corrections.last.differs(&rule.key, Some(new)) || {
+                    let both = RuleUse::between(good, new, [&good.document(), &new.document()]);
+                    both.has_no_fewer_actions && both.has_no_more_actions
+                }
+            });
+            lasting.map(|rule| &*rule.key.namespace).collect()
+        })
+    }
+
+    /// The uses of a part that may refuse, by either version of each rule.
+    fn uses_of<'s>(&'s self, part: &'s ResourceKey) -> impl Iterator<Item = Use<'c>> + 's {
+        let uses = self.uses.get(part).into_iter().flatten().filter_map(|at| self.actions.get(*at));
+        let is_made_otherwise = self.is_made_otherwise(part);
+        let refusing = uses.filter(move |(_, action)| is_made_otherwise || !only_reports(action));
+        let refusing = refusing.map(|(rule, _)| &rule.key);
+        let changed = self.named().get(part).into_iter().flatten();
+        let mut seen: HashSet<&ResourceKey> = HashSet::default();
+        let rules = refusing.chain(changed).filter(move |rule| seen.insert(rule));
+        let versions = rules.flat_map(|rule| {
+            let (good, new) = (self.corrections.last.get(rule), self.corrections.read.resources.get(rule));
+            let is_changed = self.corrections.last.differs(rule, new);
+            [good, new.filter(|_| is_changed)]
+        });
+        versions.flatten().map(move |rule| {
+            let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
+            let using = actions.into_iter().filter(|parts| parts.iter().flatten().any(|named| named == part));
+            let mut instances: Vec<_> = using.flat_map(|parts| parts.into_iter().skip(1)).collect();
+            // What is out of process is not named.
+            if instances.is_empty() {
+                instances.push(None);
+            }
+            Use { rule, instances }
+        })
+    }
+
+    /// The changed rules by the parts that one of their versions may name; of parts that are new or gone also others.
+    fn named(&self) -> &HashMap<ResourceKey, Vec<ResourceKey>> {
+        self.named.get_or_init(|| {
+            let mut named: HashMap<ResourceKey, Vec<ResourceKey>> = HashMap::default();
+            let mut add = |rule: &RawResource| {
+                for part in self.perhaps_named_by(&RuleText::of(rule), &rule.key.namespace) {
+                    named.entry(part).or_default().push(rule.key.clone());
+                }
+            };
+            let (last, read) = (self.corrections.last, &self.corrections.read.resources);
+            let of_stage = |stage| {
+                let changed = self.changed.keys.iter();
+                changed.filter(move |key| self.builder.stage_of(&key.kind) == stage)
+            };
+            for rule in of_stage(BuildStage::Rules).take_while(|_| !self.builder.ends_early()) {
+                [last.get(rule), read.get(rule)].into_iter().flatten().for_each(|version| add(version));
+            }
+            let in_one = of_stage(BuildStage::Parts)
+                .filter(|part| last.get(part).is_some() != read.contains_key(part));
+            let in_one: HashSet<&str> = in_one.map(|part| &*part.name).collect();
+            if !in_one.is_empty() {
+                let is_rule = |rule: &RawResource| {
+                    self.builder.stage_of(&rule.key.kind) == BuildStage::Rules && !self.has_changed(&rule.key)
+                };
+                let rules = read.iter().filter(|rule| is_rule(rule));
+                for rule in rules.take_while(|_| !self.builder.ends_early()) {
+                    let mut names = words(&rule.origin.text).flat_map(prefixes);
+                    if names.any(|name| in_one.contains(name)) {
+                        add(rule);
+                    }
+                }
+            }
+            named
+        })
+    }
+
+    /// All parts that the names in a rule may mean.
+    fn perhaps_named_by(&self, text: &RuleText, namespace: &str) -> Vec<ResourceKey> {
+        let meanings = |(at, name): (usize, &Box<str>)| {
+            let (first, second) = candidates(name, kind_at(at), namespace);
+            let names = std::iter::once(first).chain(second);
+            names.flat_map(|name| self.corrections.keys_of(&name, self.builder)).collect::<Vec<_>>()
+        };
+        text.actions.iter().flat_map(|names| names.iter().enumerate().flat_map(meanings)).collect()
+    }
+}
+
+impl RuleFacts for Search<'_> {
+    fn may_enforce(&self, rule: &RawResource) -> bool {
+        // The builder knows the parts as they are now, and this may be what the rule was.
+        let was_otherwise = || {
+            let parts = self.perhaps_named_by(&RuleText::of(rule), &rule.key.namespace);
+            parts.iter().any(|part| self.is_made_otherwise(part))
+        };
+        self.builder.may_enforce(rule) || (!is_dry_run(rule) && was_otherwise())
+    }
+
+    fn makes_attributes(&self, rule: &RawResource) -> bool {
+        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
+        actions.iter().flat_map(|parts| parts.iter().skip(1)).flatten().any(|instance| {
+            let (last, read) = (self.corrections.last, &self.corrections.read.resources);
+            let versions = [last.get(instance), read.get(instance)];
+            versions.into_iter().flatten().any(|version| !made_by(version).is_empty())
+        })
+    }
+
+    fn may_charge(&self, rule: &RawResource) -> bool {
+        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
+        actions.iter().flat_map(|parts| parts.iter().skip(1)).any(|instance| {
+            let Some(key) = instance else { return true };
+            let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
+            &*key.kind == "quota"
+                || versions.into_iter().flatten().any(|version| version.origin.text.contains("quota"))
+        })
+    }
+
+    fn has_lasting(&self, namespace: Option<&str>) -> bool {
+        let lasting = self.lasting();
+        namespace.map_or(!lasting.is_empty(), |namespace| lasting.contains(namespace))
+    }
+
+    fn may_allow(&self, rule: &RawResource) -> bool {
+        let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
+        actions.iter().filter_map(|parts| parts.first()).any(|handler| {
+            let handler = handler.as_ref().and_then(|key| self.snapshot.handlers.get(key));
+            handler.is_none_or(|handler| handler.may_allow())
+        })
+    }
+
+    /// In the same places. A name that nothing has is a mistake; what it was meant to be is the name that is nearest to it.
+    fn use_same_parts(&self, good: &RawResource, new: &RawResource) -> bool {
+        let (good, new, namespace) = (RuleText::of(good), RuleText::of(new), &good.key.namespace);
+        if good.actions == new.actions {
+            return true;
+        }
+        let (keys, new_keys) = (self.parts_named_by(&good, namespace), self.parts_named_by(&new, namespace));
+        let is_meant =
+            |key: &Option<ResourceKey>, name: &str, new_key: &Option<ResourceKey>| match (key, new_key) {
+                (Some(key), Some(new_key)) => key == new_key,
+                (Some(key), None) => self.may_mean(name, key),
+                (None, _) => false,
+            };
+        let mut actions = keys.iter().zip(new.actions.iter().zip(&new_keys));
+        keys.len() == new_keys.len()
+            && actions.all(|(keys, (names, new_keys))| {
+                let mut places = keys.iter().zip(names.iter().zip(new_keys));
+                keys.len() == new_keys.len()
+                    && places.all(|(key, (name, new_key))| is_meant(key, name, new_key))
+            })
+    }
+}
+
+/// Why something waits for `name`, which has a constant, or may be meant to refuse anything.
+fn moved_into(constant: Option<&str>, name: &str) -> String {
+    match constant {
+        Some(constant) => format!("`{constant}`, about which it decides otherwise now, is in {name}"),
+        None => format!("it refused what may be meant to be refused by {name}"),
+    }
+}
+
+/// Whether an action decides nothing.
+fn only_reports(action: &ActionConfig) -> bool {
+    action.instances.iter().all(|instance| instance.template().variety == Variety::Report)
+}
+
+/// Whether a rule allows or refuses requests, so that one of Envoy that does not name its namespace is refused.
+fn decides(rule: &RuleConfig) -> bool {
+    let mut instances = rule.actions.iter().flat_map(|action| &action.instances);
+    let checks = |variety| matches!(variety, Variety::Check | Variety::CheckWithOutput);
+    rule.denies_by_default || instances.any(|instance| checks(instance.template().variety))
+}
