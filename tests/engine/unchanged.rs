@@ -158,3 +158,51 @@ fn roles_of_a_namespace_that_an_instance_names_by_default_wait() {
     ]);
     assert!(kept.iter().any(|key| key == "readers.ServiceRoleBinding.default"), "{kept:?}");
 }
+
+/// A writer that was ended, or a value that was forgotten: what would be read as a default keeps its last version, without another mistake.
+#[test]
+fn a_value_that_is_cut_off_is_no_default() {
+    let settings = "errorMode: closed, staticAttributes: {request.path: \"x\"}";
+    let bridge = resource("envoybridge", "b", "istio-system", &format!("{{check: {{{settings}}}}}"));
+    let words = resource(
+        "attributemapping",
+        "m",
+        "istio-system",
+        "{mappings: [{attribute: source.user, from: {extension: u}}]}",
+    );
+    let limits = resource(
+        "ratelimit",
+        "l",
+        "istio-system",
+        "{domain: d, descriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 1}}]}",
+    );
+    let spec =
+        |resource: &str, spec: &str| format!("{}spec: {spec}\n", resource.split("spec:").next().unwrap());
+    let x = rule("x", "istio-system", "source.user == \"eve\"");
+    let replaces = x.replace(
+        "actions:",
+        "requestHeaderOperations: [{name: x-role, values: ['\"none\"'], operation: REPLACE}], actions:",
+    );
+    let default = annotated(&x.replace(", actions", "}\n#"), "mixer.dev/default: deny");
+    for (before, after) in [
+        (bridge.clone(), spec(&bridge, "{check: }")),
+        (bridge.clone(), spec(&bridge, "{check: {quotaSpec: [~]}}")),
+        (bridge.clone(), spec(&bridge, "{check: {errorMode: , staticAttributes: {request.path: \"x\"}}}")),
+        (bridge.clone(), spec(&bridge, "{check: {errorMode: closed, staticAttributes: }}")),
+        (words.clone(), spec(&words, "{mappings: }")),
+        (words.clone(), spec(&words, "{mappings: []}")),
+        (limits.clone(), spec(&limits, "{domain: d}")),
+        (limits.clone(), spec(&limits, "{domain: d, descriptors: [{key: a}]}")),
+        (
+            replaces.clone(),
+            replaces.replace(
+                "requestHeaderOperations: [{name: x-role, values: ['\"none\"'], operation: REPLACE}]",
+                "requestHeaderOperations: ",
+            ),
+        ),
+        (default.clone(), default.replace("{mixer.dev/default: deny}", "")),
+    ] {
+        let (_, kept) = edited(&[("x", before.clone(), after.clone())]);
+        assert_eq!(kept.len(), 1, "{after}");
+    }
+}

@@ -383,6 +383,10 @@ fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<Env
                 .map(|settings| EnvoyResource::Settings(Box::new(settings)))
         }
         "attributemapping" => {
+            if let Some(root) = &root {
+                pitfall::refuse_nulls(root, &base, &mut report);
+                pitfall::refuse_no_mappings(root, &base, &mut report);
+            }
             decode::<AttributeMapping>(root.as_ref(), base, &mut report, failure).map(EnvoyResource::Mapping)
         }
         _ => {
@@ -393,6 +397,7 @@ fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<Env
             decode::<descriptors::DomainConfig>(root.as_ref(), base.clone(), &mut report, failure).map(
                 |config| {
                     let descriptors = descriptors::tree(&config, &base, &mut report);
+                    written::refuse_no_limit(&config, &base, &mut report);
                     let pitfalls = pitfall::expressions(&config.descriptors, &base.field("descriptors"));
                     EnvoyResource::Domain { name: config.domain, descriptors, pitfalls }
                 },

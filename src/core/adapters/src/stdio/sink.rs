@@ -1,8 +1,10 @@
 //! Destinations of lines.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,8 +23,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// An open sink.
 pub(super) enum Sink {
-    Stdout,
-    Stderr,
+    /// Not that of the standard library, whose lock a write holds that nobody reads: the end of the process would wait for it.
+    Standard(File, &'static str),
     /// Opened for appending; the kernel does not interleave the writes of several workers.
     File(File, PathBuf),
     Rotated(Arc<Mutex<RotatingFile>>),
@@ -40,8 +42,8 @@ impl Sink {
     pub(super) fn open(params: &Params, env: &Env) -> Result<Self, String> {
         let path = Path::new(&params.output_path);
         match params.log_stream {
-            LogStream::Stdout => Ok(Sink::Stdout),
-            LogStream::Stderr => Ok(Sink::Stderr),
+            LogStream::Stdout => standard(&io::stdout(), "/dev/stdout"),
+            LogStream::Stderr => standard(&io::stderr(), "/dev/stderr"),
             LogStream::File => match append_to(path) {
                 Ok(file) => Ok(Sink::File(file, path.to_owned())),
                 Err(error) => {
@@ -67,11 +69,8 @@ impl Sink {
     /// Writes all lines. Returns the number of lost lines and adds the errors.
     pub(super) fn write(&self, batch: &Lines, errors: &mut Vec<String>) -> u64 {
         let (result, name) = match self {
-            Sink::Stdout => {
-                (write_chunks(batch, |chunk| write_now(io::stdout().lock(), chunk)), "/dev/stdout".into())
-            }
-            Sink::Stderr => {
-                (write_chunks(batch, |chunk| write_now(io::stderr().lock(), chunk)), "/dev/stderr".into())
+            Sink::Standard(file, name) => {
+                (write_chunks(batch, |chunk| write_now(file, chunk)), Cow::Borrowed(*name))
             }
             Sink::File(file, path) => {
                 (write_chunks(batch, |chunk| write_now(file, chunk)), path.to_string_lossy())
@@ -86,6 +85,13 @@ impl Sink {
             }
         }
     }
+}
+
+/// A standard stream. Errors: there are no descriptors left.
+fn standard(stream: &impl AsFd, name: &'static str) -> Result<Sink, String> {
+    let copied = stream.as_fd().try_clone_to_owned();
+    let copied = copied.map_err(|error| format!("couldn't open sink \"{name}\": {}", os_text(&error)))?;
+    Ok(Sink::Standard(File::from(copied), name))
 }
 
 /// Writes chunk by chunk until one fails. Errors: why, and how many lines are lost.

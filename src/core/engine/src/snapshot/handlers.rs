@@ -104,14 +104,15 @@ fn values_of_null(
     found
 }
 
-fn empty_parameter((field, name): (FieldPath, Box<str>)) -> Diagnostic {
+/// The error of a field whose value was forgotten, or cut off.
+pub(super) fn empty_parameter((field, name): (FieldPath, Box<str>)) -> Diagnostic {
     let message = format!("`{name}` has no value, as if it was not there");
     let hint = "give it a value, or remove it";
     Diagnostic::error("parameter-empty", field, message).with_hint(hint).accepted_by_istio()
 }
 
 /// The fields below a node that are null. `path`: where the node is.
-fn find_null(node: &Node, path: &dyn Fn() -> FieldPath, found: &mut Vec<(FieldPath, Box<str>)>) {
+pub(super) fn find_null(node: &Node, path: &dyn Fn() -> FieldPath, found: &mut Vec<(FieldPath, Box<str>)>) {
     for (index, item) in node.items().iter().enumerate() {
         find_null(item, &|| path().index(index), found);
     }

@@ -7,7 +7,7 @@ use foldhash::HashSet;
 use super::annotations;
 use super::decode::{Action, Rule};
 use super::external::{MAX_OUTPUTS, OutputScope};
-use super::handlers::HandlerState;
+use super::handlers::{HandlerState, empty_parameter, find_null};
 use super::header_operations::{CompiledOperations, HeaderOperations};
 use super::instances::InstanceState;
 use super::known::{KnownResources, NamePool};
@@ -23,7 +23,7 @@ use super::unit::{Built, Located};
 use crate::template::Variety;
 use mixer_attribute::ValueType;
 use mixer_config::message::decode_over;
-use mixer_config::{Diagnostic, FieldPath, NodeKind, Origin, RawResource};
+use mixer_config::{Diagnostic, FieldPath, Node, NodeKind, Origin, RawResource};
 use mixer_expr::Language;
 
 /// The build result of a rule.
@@ -302,6 +302,22 @@ impl<'b> RuleBuilder<'b> {
             let problem = Diagnostic::error("match-empty", field, message).with_hint(suspicions::MATCH_ALL);
             self.problems.push(problem.accepted_by_istio());
         }
+        // Without header operations, what the caller sent goes on; without annotations, nothing is refused by default.
+        let mut found = Vec::new();
+        let spec = self.problems.spec().map(Node::entries).unwrap_or_default();
+        for entry in spec.iter().filter(|entry| &*entry.key != "match") {
+            let field = || FieldPath::root().field("spec").field(&entry.key);
+            match entry.value.kind {
+                NodeKind::Null => found.push((field(), entry.key.clone())),
+                _ => find_null(&entry.value, &field, &mut found),
+            }
+        }
+        let annotations =
+            self.problems.document().member("metadata").and_then(|all| all.member("annotations"));
+        if annotations.is_some_and(|value| value.kind == NodeKind::Null) {
+            found.push((FieldPath::root().field("metadata").field("annotations"), "annotations".into()));
+        }
+        found.into_iter().for_each(|found| self.problems.push(empty_parameter(found)));
     }
 
     fn condition(&mut self, text: &str) -> Condition {

@@ -13,7 +13,8 @@ use mixer_engine::snapshot::{
     QuotaReference, ResourceProblems,
 };
 
-/// Reports what is null where that would be read as nothing to charge, or as a value that matches nothing.
+/// Reports what is null: a value that was forgotten or cut off would be read as if nothing were written, as nothing to charge, or as a value
+/// that matches nothing.
 pub(super) fn refuse_nulls(spec: &Node, base: &FieldPath, report: &mut ResourceProblems<'_>) {
     each_field(spec, base, &mut |entry, path| {
         let name = &*entry.key;
@@ -28,10 +29,30 @@ pub(super) fn refuse_nulls(spec: &Node, base: &FieldPath, report: &mut ResourceP
                 format!("the value of entry `{name}` is null, which matches the empty value only"),
                 "write `\"*\"` for any value, `\"\"` for the empty one",
             ),
+            NodeKind::Null => {
+                (format!("`{name}` has no value, as if it was not there"), "give it a value, or remove it")
+            }
+            NodeKind::Sequence(ref items) => {
+                let is_null = |item: &Node| item.kind == NodeKind::Null;
+                let Some(at) = items.iter().position(is_null) else { return };
+                let text = format!("item {at} of `{name}` has no value");
+                let problem = Diagnostic::error("envoy-setting", path.index(at), text);
+                return report.push(problem.with_hint("write what it should have, or remove it"));
+            }
             _ => return,
         };
         report.push(Diagnostic::error("envoy-setting", path, text).with_hint(hint));
     });
+}
+
+/// Reports a list of mappings without any: what rules read would be absent.
+pub(super) fn refuse_no_mappings(spec: &Node, base: &FieldPath, report: &mut ResourceProblems<'_>) {
+    let mappings = spec.member("mappings");
+    if mappings.is_some_and(|list| matches!(&list.kind, NodeKind::Sequence(items) if items.is_empty())) {
+        let text = "`mappings` has none: the attributes that it is to set would be absent";
+        let problem = Diagnostic::error("envoy-setting", base.field("mappings"), text);
+        report.push(problem.with_hint("write the mappings, or remove the resource"));
+    }
 }
 
 /// Beginnings of the attributes that say who calls, or how.

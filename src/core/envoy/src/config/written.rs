@@ -1,6 +1,7 @@
 //! Limits files as envoyproxy/ratelimit reads them: names that YAML takes for numbers or Booleans are the text in the file, and a limit that is
 //! left empty is no limit.
 
+use super::descriptors::{DescriptorConfig, DomainConfig};
 use mixer_config::{Diagnostic, FieldPath, MappingEntry, Node, NodeKind, Span, yaml};
 use mixer_engine::snapshot::ResourceProblems;
 
@@ -34,6 +35,23 @@ pub(super) fn refuse_empty_limits(document: &Node, base: &FieldPath, report: &mu
             report.push(problem.with_hint("write what it should have, or leave the field out"));
         }
     });
+}
+
+/// Reports a domain in which nothing is limited, as a file that is cut off has it.
+pub(super) fn refuse_no_limit(config: &DomainConfig, base: &FieldPath, report: &mut ResourceProblems<'_>) {
+    let mut waiting: Vec<&DescriptorConfig> = config.descriptors.iter().collect();
+    while let Some(descriptor) = waiting.pop() {
+        if descriptor.rate_limit.is_some() {
+            return;
+        }
+        waiting.extend(&descriptor.descriptors);
+    }
+    let text = "nothing of this domain has a limit";
+    let problem = Diagnostic::error("ratelimit-descriptor", base.field("descriptors"), text);
+    report.push(
+        problem
+            .with_hint("write a `rate_limit` (`unlimited: true` if none is meant), or remove the resource"),
+    );
 }
 
 /// Calls `each` for every field of a document, with its path.
