@@ -8,7 +8,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::signals::{configuration, on};
+use crate::signals::{access_log, configuration, on};
+use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::support::rpc::{Client, mixer as wire};
 use crate::support::{DEADLINE, Server, http, is_listening, wait_for};
 
@@ -172,4 +173,32 @@ fn a_reason_not_to_start_is_printed_although_the_log_has_a_queue() {
     let refused = Server::builder().native().with(&["--address", "tcp://127.0.0.1:http-no"]).try_start();
     let reason = refused.err().unwrap_or_default();
     assert!(reason.contains("exited"), "{reason}");
+}
+
+/// Lines of a handler, in contrast to the log.
+#[test]
+fn reports_to_an_output_that_nobody_reads_do_not_keep_the_process() {
+    let lines = access_log(Path::new("unused"));
+    let stream = lines.replace("outputPath: 'unused', logStream: FILE", "logStream: STDOUT");
+    assert_ne!(stream, lines);
+    let directory = configuration(&stream);
+    let (path, _pipe) = unread_pipe(directory.path());
+    let script = directory.path().join("through");
+    let text = format!("#!/bin/sh\nexec \"$@\" >{}\n", path.display());
+    std::fs::write(&script, text).expect("it is writable");
+    let arguments = [script.display().to_string()];
+    let builder = on(&directory).with(&["--shutdown-timeout", "3s"]).native();
+    let mut server = builder.through(Path::new("/bin/sh"), &arguments).spawn().expect("it starts");
+    assert!(wait_for(DEADLINE, || is_listening(server.ports.api).then_some(())).is_some());
+    let mut client = Client::new(&server.address()).expect("a client");
+    let user = Attributes::from([("source.user".to_owned(), Attribute::Text("u".repeat(1000)))]);
+    // More than the pipe holds.
+    for _ in 0..300 {
+        let attributes = vec![encode_alone(&user, Words::of_message())];
+        let request = wire::ReportRequest { attributes, ..Default::default() };
+        client.report(&request, None).expect("the report is taken");
+    }
+    drop(client);
+    server.signal("TERM");
+    assert!(server.exit_code().is_ok(), "SIGTERM ends it");
 }

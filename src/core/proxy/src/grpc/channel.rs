@@ -46,6 +46,8 @@ const PING_TIMEOUT: Duration = Duration::from_secs(1);
 const LEFT: Duration = Duration::from_secs(5);
 /// Most bytes of the messages of a worker that nobody waits for any more: beyond them no call begins.
 const MAX_LEFT: usize = 64 << 20;
+/// How long ago an error of HTTP/2 may be that ended the connection of a call.
+const FAULT: Duration = Duration::from_secs(1);
 /// How much later than for its caller the time of a call is over for the task that makes it.
 const LATER: Duration = Duration::from_millis(20);
 
@@ -86,6 +88,8 @@ struct Link {
     attempt: RefCell<Option<watch::Receiver<Attempted>>>,
     /// Whether a call was not answered since the host has last shown that it is there.
     is_doubted: Cell<bool>,
+    /// When the host last ended a connection with an error of HTTP/2.
+    faulted: Cell<Option<tokio::time::Instant>>,
     /// Calls on their way.
     active: Cell<usize>,
     streams: Queue,
@@ -104,7 +108,7 @@ impl Link {
     ///
     /// Errors: as of [`Connector::connect`].
     async fn renew(
-        &self,
+        self: &Rc<Self>,
         connector: &Connector,
         host: &Arc<Host>,
         connections: &Group,
@@ -128,7 +132,7 @@ impl Link {
             ConnectError::Failed
         })?;
         let (ping, replaced) = (connection.ping_pong(), CancellationToken::new());
-        let ended = replaced.clone();
+        let (ended, link) = (replaced.clone(), Rc::clone(self));
         drop(connections.spawn_local(async move {
             let mut counted = counted;
             // Calls that are on it have their time. Then it ends, although its host may take nothing more.
@@ -140,6 +144,9 @@ impl Link {
                 outcome = connection => {
                     if let Err(error) = outcome {
                         counted.closed_by_host = true;
+                        if is_fault(&error) {
+                            link.faulted.set(Some(tokio::time::Instant::now()));
+                        }
                         tracing::debug!(%error, "a connection for gRPC has ended");
                     }
                 }
@@ -258,6 +265,8 @@ enum Broken {
     Http2(h2::Error),
     /// The host takes no more calls at once.
     Overflow,
+    /// The host has ended the connection with an error of HTTP/2.
+    Faulted,
     /// The task that made the call has ended.
     Lost,
 }
@@ -431,7 +440,12 @@ impl Channel {
             // Nobody waits for it if it cannot be told.
             let _ = answer.send(outcome);
         }));
-        answered.await.map_err(|_| Broken::Lost)?.map_err(Broken::Http2)
+        answered.await.map_err(|_| Broken::Lost)?.map_err(|error| {
+            // Of a call that the host has begun nothing else tells why its connection has ended.
+            let link = self.link(pool, host);
+            let is_faulted = link.faulted.get().is_some_and(|at| at.elapsed() < FAULT);
+            if is_faulted && error.is_io() { Broken::Faulted } else { Broken::Http2(error) }
+        })
     }
 
     /// What sends one request to a host, and its place among those that the host takes at once.
@@ -537,6 +551,11 @@ fn is_open(sender: &mut SendRequest<Bytes>) -> bool {
     matches!(sender.poll_ready(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())))
 }
 
+/// Whether a host ended a connection with an error of HTTP/2, for which it may have the calls on it to blame.
+fn is_fault(error: &h2::Error) -> bool {
+    error.is_remote() && error.is_go_away() && error.reason() != Some(Reason::NO_ERROR)
+}
+
 /// Whether a server did not take a call because it takes no more at once.
 fn is_refusal(error: &h2::Error) -> bool {
     error.is_remote() && error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM)
@@ -562,6 +581,9 @@ pub(crate) fn is_unanswered(status: &Status) -> bool {
 fn status_of(broken: &Broken) -> Status {
     let reason = match broken {
         Broken::Connect(ConnectError::Exhausted) | Broken::Overflow => return Status::unavailable(OVERFLOW),
+        Broken::Faulted => {
+            return Status::internal("the server ended the connection with an error of HTTP/2");
+        }
         Broken::Lost => return Status::internal("the call was lost"),
         Broken::Connect(ConnectError::Failed | ConnectError::Refused) => "remote connection failure",
         Broken::Connect(ConnectError::TimedOut) => "connection timeout",

@@ -240,3 +240,38 @@ async fn a_call_that_the_server_has_no_place_for_waits_and_lets_nothing_pass() {
         assert_eq!(cluster.hosts().len(), 1);
     }
 }
+
+/// A server that ends the connection with GOAWAY once a call has begun, of which that says it was seen.
+async fn go_away(listener: tokio::net::TcpListener, code: u8) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (mut stream, _) = listener.accept().await.unwrap();
+    stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+    let mut received = Vec::new();
+    // HEADERS of the first stream.
+    while !received.windows(5).any(|frame| frame == [1, 4, 0, 0, 0]) {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.unwrap();
+        assert!(count > 0, "{received:?}");
+        received.extend_from_slice(&piece[..count]);
+    }
+    stream.write_all(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, code]).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let _ = stream.read_to_end(&mut received).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_the_server_ends_with_an_error_lets_nothing_pass() {
+    for code in [0, 1, 2, 3, 11] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+        let pools = Pools::new(&[Arc::clone(&cluster)]);
+        let local = LocalSet::new();
+        drop(local.spawn_local(go_away(listener, code)));
+        let asked = local.run_until(async move {
+            let message = Bytes::from_static(&[0; 5]).into();
+            Channel::new(Some(0)).call(&pools, &method(None), message).await
+        });
+        let status = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap().unwrap_err();
+        assert_eq!(is_unanswered(&status), code == 0, "{code}: {status:?}");
+    }
+}
