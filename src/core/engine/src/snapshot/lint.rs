@@ -55,8 +55,8 @@ fn params_problems(snapshot: &Snapshot) -> Diagnostics {
     out
 }
 
-/// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions, one directory of
-/// several handlers, attributes that no expression can name.
+/// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions, one directory or
+/// window of several handlers, attributes that no expression can name.
 pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
     SuggestionBudget::default().run(|| undecoded::without_consequences(snapshot, mistakes(snapshot)))
 }
@@ -67,6 +67,7 @@ fn mistakes(snapshot: &Snapshot) -> Diagnostics {
     for handler in &snapshot.handlers {
         params::check(handler, &instances, &positions, &mut out);
     }
+    params::shared_windows(snapshot, &positions, &mut out);
     spill::check(snapshot, &positions, &mut out);
     for (name, _) in snapshot.vocabulary.declared() {
         if let Some(keyword) = name.split('.').find(|segment| mixer_expr::is_keyword(segment)) {
