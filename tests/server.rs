@@ -91,6 +91,8 @@ mod settings;
 mod signals;
 #[path = "server/sockets.rs"]
 mod sockets;
+#[path = "server/spills.rs"]
+mod spills;
 #[path = "server/supervision.rs"]
 mod supervision;
 #[path = "server/trace_outages.rs"]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{fail, handlers, ok, try_to_write, warn};
+use super::{deliveries, fail, handlers, ok, try_to_write, warn};
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::flags::validate_command;
 use crate::cmd::output::counted;
@@ -50,7 +50,9 @@ pub(super) async fn examine(options: &ServerOptions, is_running: bool) -> Vec<Fi
     let mut masks = Vec::new();
     let (served, snapshot) = served(options, &contents, (cached, is_running), &mut masks);
     let handlers = handlers::probe_backends(options, &snapshot, is_running).await;
-    std::iter::once(served).chain(cache).chain(masks).chain(handlers).collect()
+    // A server that runs tells it by itself.
+    let left = if is_running { Vec::new() } else { deliveries::left(options, &snapshot).await };
+    std::iter::once(served).chain(cache).chain(masks).chain(handlers).chain(left).collect()
 }
 
 /// What would serve, and the snapshot of the store, beside a running server or not. `masks` gets what is wrong with the masks of the decision log.

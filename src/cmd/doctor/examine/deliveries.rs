@@ -1,13 +1,21 @@
 //! What the running server writes and sends in the background: whether it arrives.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 
-use super::{controlz, ok, warn};
+use super::{TIMEOUT, controlz, ok, warn};
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::output::counted;
-use mixer_server::ServerOptions;
+use mixer_engine::snapshot::Snapshot;
+use mixer_server::{LeftOnDisk, ServerOptions, left_on_disk};
 
 const CHECK: &str = "delivery";
+/// Most directories with entries that are named.
+const MAX_LEFT: usize = 10;
+/// What to do about entries that nobody sends.
+const CURE_OF_LEFT: &str = "give the directory to that handler again, or to another one of its adapter, without the file `owner`, and they are sent; or \
+                            remove it";
 
 /// A delivery in `/deliveryj/` of ControlZ.
 #[derive(Debug, Deserialize)]
@@ -37,6 +45,35 @@ pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
     deliveries.iter().map(finding).collect()
 }
 
+/// What earlier handlers left on disk, for a server that does not run. A disk that hangs is not waited for.
+pub(super) async fn left(options: &ServerOptions, snapshot: &Arc<Snapshot>) -> Vec<Finding> {
+    let (options, snapshot) = (options.clone(), Arc::clone(snapshot));
+    let look = tokio::task::spawn_blocking(move || left_on_disk(&options, &snapshot));
+    let found = tokio::time::timeout(TIMEOUT, look).await;
+    let found = found.ok().and_then(Result::ok).unwrap_or_default();
+    let (shown, others) = found.split_at_checked(MAX_LEFT).unwrap_or((&found, &[]));
+    let mut findings: Vec<Finding> = shown.iter().map(finding_of_left).collect();
+    if !others.is_empty() {
+        let directories = others.len();
+        findings.push(warn(
+            CHECK,
+            format!("entries are left in {directories} more directories"),
+            CURE_OF_LEFT,
+        ));
+    }
+    findings
+}
+
+fn finding_of_left(left: &LeftOnDisk) -> Finding {
+    let LeftOnDisk { directory, detail, items, bytes, .. } = left;
+    let (items, directory) = (counted(*items, "item"), directory.display());
+    let text = format!(
+        "{items} of {detail} ({} KiB): no handler sends what is in `{directory}`",
+        bytes.div_ceil(1024)
+    );
+    warn(CHECK, text, CURE_OF_LEFT)
+}
+
 fn finding(delivery: &Delivery) -> Finding {
     let Delivery { name, detail, state, trouble, delivered, dropped, queued, in_flight, spilled } = delivery;
     let of = if detail.is_empty() { String::new() } else { format!(" of {detail}") };
@@ -51,6 +88,10 @@ fn finding(delivery: &Delivery) -> Finding {
             format!("{name}{of}: {counts}"),
             "ControlZ, Deliveries shows why; `mixer_delivery_items_total` when",
         ),
+        "left" => {
+            let why = trouble.as_deref().unwrap_or("no handler sends it");
+            warn(CHECK, format!("{}{of}: {why}", counted(*spilled, "item")), CURE_OF_LEFT)
+        }
         state => warn(
             CHECK,
             format!("{name}{of} is {state}{why}; {counts}"),
@@ -63,6 +104,18 @@ fn finding(delivery: &Delivery) -> Finding {
 mod tests {
     use super::*;
     use crate::cmd::doctor::finding::CheckStatus;
+
+    #[test]
+    fn what_is_left_on_disk_is_told_with_its_cure() {
+        let json = r#"[{"name": "fluentd sender", "detail": "h.ns", "state": "left", "trouble": "no handler sends what is in /var/a, whose handler is gone or was changed",
+                    "delivered": 0, "dropped": {"full": 0, "failed": 0, "closed": 0}, "queued": 0, "inFlight": 0, "spilled": 7}]"#;
+        let list: Vec<Delivery> = serde_json::from_str(json).unwrap();
+        let found = finding(&list[0]);
+        let text =
+            "7 items of h.ns: no handler sends what is in /var/a, whose handler is gone or was changed";
+        assert_eq!((found.verdict, found.detail.as_str()), (CheckStatus::Warn, text));
+        assert_eq!(found.hint.as_deref(), Some(CURE_OF_LEFT));
+    }
 
     #[test]
     fn losses_and_failures_are_warnings() {

@@ -21,6 +21,7 @@
 //! | [`DeliveryStatus`] | what became of all items |
 //! | [`list`], [`DeliveryCollector`] | all deliveries of the process: for ControlZ and metrics |
 //! | [`left_on_disk`] | what deliveries that are gone left on disk, and nobody sends |
+//! | [`Survey`], [`left_beside`] | find what those of earlier processes left there |
 //!
 //! Every item is counted once. At any moment, also after a panic of the sink and when a sink took a part of a batch only:
 //!
@@ -35,6 +36,7 @@
 
 mod backlog;
 mod delivery;
+mod directories;
 mod items;
 mod queue;
 mod registry;
@@ -44,15 +46,18 @@ mod shared;
 mod sink;
 mod spill;
 mod spool;
+mod survey;
 mod task;
 mod thread;
 
 pub use delivery::{Delivery, Dropped, HandedOver};
+pub use directories::{LeftOnDisk, left_on_disk};
 pub use items::{Addition, Item, Items, List};
 pub use queue::{DeliveryStatus, NotAccepted};
-pub use registry::{DeliveryCollector, DeliveryReport, LeftOnDisk, left_on_disk, list};
+pub use registry::{DeliveryCollector, DeliveryReport, list};
 pub use retry::Retry;
 pub use settings::{Batching, Bounds, Holds, LossCounters, Settings, WhenFull};
 pub use sink::{AsyncSink, BlockingSink, Tally};
 pub use spill::{Spill, StoredItem, StoredItems};
 pub use spool::Owner;
+pub use survey::{Survey, left_beside};

@@ -3,7 +3,6 @@
 //! The registry is that of the process, as that of tasks is.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -41,64 +40,6 @@ static GONE: Mutex<BTreeMap<Key, Totals>> = Mutex::new(BTreeMap::new());
 /// Details of deliveries that are gone whose counts are kept apart. Beyond that, they are added up without their details, so that a server
 /// whose configuration names ever new handlers does not grow.
 const MAX_GONE: usize = 256;
-
-/// Items that a delivery that is gone left on disk, and that no other has taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOnDisk {
-    /// Where they are.
-    pub directory: PathBuf,
-    /// The name of the task of the delivery.
-    pub name: &'static str,
-    /// Which of several with this name.
-    pub detail: String,
-    /// Number of items.
-    pub items: u64,
-    /// Bytes on disk.
-    pub bytes: u64,
-}
-
-/// The directories of spills: how many deliveries want each, and what is left in those that none has.
-static DIRECTORIES: Mutex<Directories> =
-    Mutex::new(Directories { wanted: BTreeMap::new(), left: Vec::new() });
-/// Directories with items that are listed, so that a server whose configuration names ever new ones does not grow.
-const MAX_LEFT: usize = 256;
-
-struct Directories {
-    wanted: BTreeMap<PathBuf, usize>,
-    left: Vec<LeftOnDisk>,
-}
-
-/// A delivery wants a directory, until [`leave`].
-pub(crate) fn want(directory: &Path) {
-    *DIRECTORIES.lock().wanted.entry(directory.to_owned()).or_default() += 1;
-}
-
-/// A delivery has a directory.
-pub(crate) fn take(directory: &Path) {
-    DIRECTORIES.lock().left.retain(|left| left.directory != directory);
-}
-
-/// A delivery does not want its directory any more, in which it leaves items. Returns whether another one wants it.
-pub(crate) fn leave(left: LeftOnDisk) -> bool {
-    let mut directories = DIRECTORIES.lock();
-    let others = directories.wanted.remove(&left.directory).unwrap_or_default().saturating_sub(1);
-    if others > 0 {
-        directories.wanted.insert(left.directory.clone(), others);
-    }
-    if left.items > 0 {
-        directories.left.retain(|known| known.directory != left.directory);
-        if directories.left.len() >= MAX_LEFT {
-            directories.left.remove(0);
-        }
-        directories.left.push(left);
-    }
-    others > 0
-}
-
-/// What deliveries that are gone left on disk, as long as no other has taken it.
-pub fn left_on_disk() -> Vec<LeftOnDisk> {
-    DIRECTORIES.lock().left.clone()
-}
 
 /// Name and detail.
 type Key = (&'static str, String);

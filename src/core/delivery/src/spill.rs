@@ -19,8 +19,8 @@ use parking_lot::Mutex;
 use mixer_base::task::{FaultPoint, Task, is_injection_enabled};
 
 use crate::backlog::{DiskStep, Stored as WriteOutcome};
+use crate::directories::{self, LeftOnDisk};
 use crate::items::{Item, Items, List};
-use crate::registry::{self, LeftOnDisk};
 use crate::settings::Holds;
 use crate::shared::Shared;
 use crate::spool::{OF_ANOTHER, Owner, Spool};
@@ -37,6 +37,8 @@ const INTERVAL: Duration = Duration::from_millis(100);
 pub struct Spill {
     /// A directory of its own; it is created.
     pub directory: PathBuf,
+    /// That of its handler: the same, or the one above.
+    pub home: PathBuf,
     /// Most bytes on disk.
     pub bytes: u64,
     /// Whose items these are: what another handler has left in the directory is not sent.
@@ -112,11 +114,11 @@ pub(crate) fn start<B: StoredItems>(
     holds: Holds,
     shared: &Arc<Shared<B>>,
 ) -> io::Result<()> {
-    registry::want(&spill.directory);
+    directories::want(&spill.directory, &spill.home);
     if spool.is_some() {
-        registry::take(&spill.directory);
+        directories::take(&spill.directory);
     }
-    let (condition, refusal) = (Condition::default(), String::new());
+    let (condition, refusal, directory) = (Condition::default(), String::new(), spill.directory.clone());
     let keeper = Mutex::new(Keeper { spill, spool, refusal, holds, hand: B::default(), condition });
     let has_ended = Arc::new(AtomicBool::new(false));
     let is_expected = Arc::clone(&has_ended);
@@ -130,7 +132,12 @@ pub(crate) fn start<B: StoredItems>(
         has_ended.store(true, Ordering::Relaxed);
     };
     let is_expected = move || is_expected.load(Ordering::Relaxed);
-    Task::restarted("delivery spill").of(detail).spawn_thread("delivery-spill", is_expected, body).map(drop)
+    let task = Task::restarted("delivery spill").of(detail);
+    task.spawn_thread("delivery-spill", is_expected, body).map(drop).inspect_err(|_| {
+        // Nobody has it: what is there is found by whoever looks.
+        let nothing = LeftOnDisk { directory, name: "", detail: String::new(), items: 0, bytes: 0 };
+        directories::leave(nothing);
+    })
 }
 
 struct Keeper<B> {
@@ -281,7 +288,7 @@ impl<B: StoredItems> Keeper<B> {
         let (items, bytes) = self.spool.as_ref().map_or((0, 0), |spool| (spool.items(), spool.bytes()));
         let (name, detail) = (shared.name.task, shared.name.detail.clone());
         let left = LeftOnDisk { directory: directory.clone(), name, detail, items, bytes };
-        let goes_on = registry::leave(left);
+        let goes_on = directories::leave(left);
         let directory = directory.display();
         match items {
             0 => {}
@@ -308,7 +315,7 @@ impl<B: StoredItems> Keeper<B> {
         let mut queue = shared.queue.lock();
         let signal = match opened {
             Ok(spool) => {
-                registry::take(&self.spill.directory);
+                directories::take(&self.spill.directory);
                 let signal = queue.recovered(spool.items(), spool.bytes());
                 self.spool = Some(spool);
                 signal

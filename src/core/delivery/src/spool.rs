@@ -17,6 +17,7 @@
 //! delivered are removed, for which a full disk needs no room. Files that are no segments are left alone.
 
 mod cursor;
+mod look;
 mod owner;
 mod segment;
 
@@ -27,6 +28,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use cursor::{Cursor, Position};
+pub(crate) use look::look;
 pub use owner::Owner;
 use owner::Recorded;
 pub(crate) use segment::Record;

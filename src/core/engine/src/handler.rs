@@ -14,6 +14,7 @@ mod tests;
 
 pub use live::LiveHandler;
 pub use probe::{ProbedHandler, probe};
+pub(crate) use retire::retire_until_stop;
 pub use retire::{retire, retire_at_stop};
 use signature::Signature;
 pub(crate) use table::{FailedHandler, HandlerTransition};

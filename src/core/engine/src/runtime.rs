@@ -44,9 +44,11 @@ pub use kept::KeptResource;
 pub use last_good::OnConfigError;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
 
 use crate::check_cache::{AnswerEpoch, CheckAnswer, CheckCache, CheckCacheCounters, CheckCacheLimits};
 use crate::denials::Denials;
@@ -124,6 +126,10 @@ pub struct Runtime {
     on_error: OnceLock<OnConfigError>,
     /// The number of publications.
     publications: watch::Sender<u64>,
+    /// Handlers that were replaced and are being closed.
+    retiring: TaskTracker,
+    /// How long handlers have for closing once the server stops.
+    stopping: watch::Sender<Option<Duration>>,
 }
 
 /// What is published besides the routes.
@@ -184,6 +190,8 @@ impl Runtime {
             history: History::default(),
             on_error: OnceLock::new(),
             publications: watch::Sender::new(0),
+            retiring: TaskTracker::new(),
+            stopping: watch::Sender::new(None),
         }
     }
 

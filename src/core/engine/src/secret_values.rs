@@ -2,11 +2,20 @@
 
 use mixer_attribute::text::text;
 use mixer_attribute::{AttributeBag, Value};
-use mixer_base::secrets::{SecretNames, is_secret, mask_known};
+use mixer_base::secrets::{MASKED, SecretNames, is_secret, mask_known};
+
+/// Most secret values of a request, and most bytes of them. Nothing is shown of a request that has more.
+const MAX_VALUES: usize = 1024;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The secret values of a request, longest first.
 #[derive(Debug, Default)]
-pub(crate) struct SecretValues(Vec<String>);
+pub(crate) struct SecretValues {
+    values: Vec<String>,
+    bytes: usize,
+    /// Whether some had no room.
+    is_cut: bool,
+}
 
 impl SecretValues {
     /// The values of the attributes that are secret, and of map entries with the names of secrets.
@@ -25,8 +34,8 @@ impl SecretValues {
                 _ => {}
             }
         }
-        found.0.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
-        found.0.dedup();
+        found.values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        found.values.dedup();
         found
     }
 
@@ -37,14 +46,57 @@ impl SecretValues {
         }
         let quoted = format!("{value:?}");
         let escaped = quoted.get(1..quoted.len() - 1).unwrap_or_default();
-        if escaped != value {
-            self.0.push(escaped.to_owned());
+        for value in std::iter::once(value).chain((escaped != value).then_some(escaped)) {
+            let bytes = self.bytes.saturating_add(value.len());
+            if self.is_cut || self.values.len() >= MAX_VALUES || bytes > MAX_BYTES {
+                self.is_cut = true;
+                return;
+            }
+            self.bytes = bytes;
+            self.values.push(value.to_owned());
         }
-        self.0.push(value.to_owned());
     }
 
     /// A text without these values, and without what is secret by its form.
     pub(crate) fn mask(&self, text: &str) -> String {
-        mask_known(text, &self.0)
+        match self.is_cut {
+            true => MASKED.to_owned(),
+            false => mask_known(text, &self.values),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mixer_attribute::{AttributeBag, StringMap, Vocabulary};
+
+    use super::*;
+
+    #[test]
+    fn of_a_request_with_too_many_secrets_nothing_is_shown() {
+        let vocabulary = {
+            let mut builder = Vocabulary::builder();
+            builder.declare("request.headers", mixer_attribute::ValueType::StringMap);
+            builder.build()
+        };
+        let shown = |count: usize, length: usize| {
+            let names: Vec<String> = (0..count).map(|n| format!("x-{n}-token")).collect();
+            let values: Vec<String> =
+                (0..count).map(|n| format!("hunter{n:05}{}", "x".repeat(length))).collect();
+            let entries: Vec<(&[u8], &[u8])> =
+                names.iter().zip(&values).map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+            let map = StringMap { entries: &entries, source: None };
+            let arena = bumpalo::Bump::new();
+            let mut bag = AttributeBag::empty(&vocabulary, &arena);
+            bag.set(vocabulary.slot(b"request.headers").unwrap(), Value::StringMap(&map));
+            let secrets = SecretValues::of(&bag, &SecretNames::new());
+            assert!(secrets.values.len() <= MAX_VALUES && secrets.bytes <= MAX_BYTES);
+            let last = values.last().unwrap();
+            secrets.mask(&format!("user {last} is unknown"))
+        };
+        assert_eq!(shown(100, 5), "user *** is unknown");
+        assert_eq!(shown(MAX_VALUES, 5), "user *** is unknown");
+        assert_eq!(shown(MAX_VALUES + 1, 5), MASKED);
+        assert_eq!(shown(10, MAX_BYTES / 10), MASKED);
     }
 }

@@ -15,7 +15,7 @@ use mixer_delivery::{DeliveryReport, LeftOnDisk};
 pub(super) struct DeliveryInfo {
     name: &'static str,
     detail: String,
-    /// `delivering`, `failing`, `paused` while its circuit breaker is open, or `left` for what is on disk and nobody sends.
+    /// `delivering`, `failing`, `paused` while its circuit breaker is open, or `left` for what is on disk and nobody sends, also since an earlier process.
     state: &'static str,
     /// Why the last attempt failed.
     trouble: Option<String>,
@@ -82,7 +82,7 @@ impl From<LeftOnDisk> for DeliveryInfo {
     fn from(left: LeftOnDisk) -> Self {
         let LeftOnDisk { directory, name, detail, items, bytes } = left;
         let trouble = format!(
-            "no handler sends what is in {}, whose handler is gone or was changed",
+            "no handler sends what is in {}, whose handler is gone or was changed: give it the directory again, or remove that",
             directory.display()
         );
         Self {

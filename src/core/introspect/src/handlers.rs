@@ -13,7 +13,9 @@ use mixer_base::metrics::{Family, HistogramSample, SampleValue};
 use mixer_base::pool::PoolStatus;
 use mixer_base::scheduling::let_others_run;
 use mixer_base::secrets::mask_text;
+use mixer_config::Diagnostic;
 use mixer_engine::adapter::QueueStatus;
+use mixer_engine::snapshot::is_spill_conflict;
 
 /// Maximum number of handlers on the page.
 const LISTED: usize = 200;
@@ -126,22 +128,21 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
             notes: status.notes,
         }
     });
-    let failed = published.diagnostics.iter().filter(|d| d.code == "handler-build").take(LISTED).map(|d| {
-        HandlerInfo {
-            name: d.resource.clone(),
-            resource: d.resource.clone(),
-            adapter: String::new(),
-            state: "failed",
-            trouble: Some(mask_text(&d.message).into_owned()),
-            instances: Vec::new(),
-            tasks: 0,
-            calls: 0,
-            errors: 0,
-            mean: 0.0,
-            p99: f64::NAN,
-            queues: Vec::new(),
-            notes: Vec::new(),
-        }
+    let is_failure = |d: &&Diagnostic| d.code == "handler-build" || is_spill_conflict(d.code);
+    let failed = published.diagnostics.iter().filter(is_failure).take(LISTED).map(|d| HandlerInfo {
+        name: d.resource.clone(),
+        resource: d.resource.clone(),
+        adapter: String::new(),
+        state: "failed",
+        trouble: Some(mask_text(&d.message).into_owned()),
+        instances: Vec::new(),
+        tasks: 0,
+        calls: 0,
+        errors: 0,
+        mean: 0.0,
+        p99: f64::NAN,
+        queues: Vec::new(),
+        notes: Vec::new(),
     });
     live.chain(failed).collect()
 }

@@ -44,6 +44,7 @@ pub use options::{ProbeOptions, Reflection, ServerOptions};
 pub use mixer_adapters::MetricsAddress;
 pub use mixer_api::load_shedding::{LoadSheddingMode, LoadSheddingOptions};
 pub use mixer_base::log::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOPES};
+pub use mixer_delivery::LeftOnDisk;
 pub use mixer_introspect::IntrospectionOptions;
 pub use mixer_net::tls::{ClientAuth, ServerTlsOptions, TlsVersion};
 
@@ -52,7 +53,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mixer_config::store::{StoreContents, StoreError};
-use mixer_engine::snapshot::Registry;
+use mixer_engine::snapshot::{Registry, Snapshot, spill_directories};
 
 /// Reads the configuration store of a server once, for tools; see [`mixer_stores::read`].
 ///
@@ -63,6 +64,12 @@ pub async fn read_store(
     limit: Duration,
 ) -> Result<Arc<StoreContents>, StoreError> {
     mixer_stores::read(&options.store_options(), expected, limit).await
+}
+
+/// What handlers that a configuration does not have, or does not use, left on disk, for tools. Reads directories; see
+/// [`mixer_delivery::left_beside`].
+pub fn left_on_disk(options: &ServerOptions, snapshot: &Snapshot) -> Vec<LeftOnDisk> {
+    mixer_delivery::left_beside(&spill_directories(snapshot), options.memory_of_spills().as_deref())
 }
 
 /// The adapters and kinds that a configuration may refer to.

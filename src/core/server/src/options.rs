@@ -220,6 +220,11 @@ impl Default for ServerOptions {
 }
 
 impl ServerOptions {
+    /// Where the directories are remembered in which handlers keep entries.
+    pub(crate) fn memory_of_spills(&self) -> Option<PathBuf> {
+        (!self.config_cache.as_os_str().is_empty()).then(|| self.config_cache.clone())
+    }
+
     /// Validates the settings: step 1 of the start. Errors: the first invalid setting, with the order and texts of 1.3.
     pub fn check(&self) -> Result<(), OptionsError> {
         let refuse = |text: String| Err(OptionsError(text));

@@ -240,6 +240,7 @@ impl Start<'_> {
         alive.set(Ok(()));
         self.follow(conditions);
         self.trim_memory();
+        self.survey_spills();
         self.supervise(&controls);
         Ok(Serving { api_address, bound, controls })
     }

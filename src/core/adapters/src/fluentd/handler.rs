@@ -93,7 +93,7 @@ impl FluentdHandler {
             directory => {
                 let bytes = u64::from(params.spill_megabytes) << 20;
                 let owner = Owner { adapter: "fluentd", handler: name.to_string() };
-                let spill = Spill { directory: directory.into(), bytes, owner };
+                let spill = Spill { directory: directory.into(), home: directory.into(), bytes, owner };
                 Delivery::in_task_with_spill(task, &*name, settings, spill, sink).map_err(|error| {
                     BuildError::Invalid(vec![format!("spillDirectory: {directory}: {error}")])
                 })?

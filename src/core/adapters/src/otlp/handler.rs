@@ -161,11 +161,12 @@ impl Sending<'_> {
             return self.deliver(task, when_full, wait);
         }
         let (settings, exporter) = (self.settings(when_full, wait), self.exporter::<T>()?);
-        let directory = Path::new(&self.params.spill_directory).join(T::SIGNAL.name());
+        let home = Path::new(&self.params.spill_directory);
+        let directory = home.join(T::SIGNAL.name());
         let bytes = u64::from(self.params.spill_megabytes) << 20;
         let name = &*self.env.handler_name;
         let owner = Owner { adapter: "otlp", handler: name.to_owned() };
-        let spill = Spill { directory: directory.clone(), bytes, owner };
+        let spill = Spill { directory: directory.clone(), home: home.to_owned(), bytes, owner };
         Delivery::in_task_with_spill(task, name, settings, spill, exporter).map_err(|error| {
             BuildError::Invalid(vec![format!("spillDirectory: {}: {error}", directory.display())])
         })

@@ -23,6 +23,7 @@ use crate::AdapterOptions;
 use answers::Redis;
 use exchanges::Exchanges;
 use handler::{Answers, Bound, RedisHandler, Shared};
+use keys::KeyStyle;
 use leases::Leases;
 use link::Link;
 use mixer_base::budget::{MemoryBudget, Purpose};
@@ -46,9 +47,11 @@ pub(super) async fn build(
     env: &Env,
 ) -> Result<Box<dyn Handler>, BuildError> {
     let limits = limits(&params);
+    let options = env.commons.get::<AdapterOptions>();
+    let style = KeyStyle::of(&params, options.as_istio_mixer);
     let bound = instances.iter().map(|instance| {
         let limit = limits.get(&*instance.name).copied();
-        limit.map(|quota| Bound::new(quota, instance, &params)).ok_or_else(|| {
+        limit.map(|quota| Bound::new(quota, instance, style)).ok_or_else(|| {
             BuildError::Refused(format!("did not find limit defined for quota {}", instance.name))
         })
     });
@@ -61,7 +64,6 @@ pub(super) async fn build(
         async move { link.keep().await }
     });
     let connected = link.first().await;
-    let options = env.commons.get::<AdapterOptions>();
     if let Err(why) = connected
         && options.as_istio_mixer
     {

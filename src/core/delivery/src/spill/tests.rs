@@ -60,7 +60,7 @@ impl AsyncSink<List<Entry>> for Backend {
 
 /// That of the handler of these tests.
 fn spill_at(directory: &Path, bytes: u64) -> Spill {
-    Spill { directory: directory.to_owned(), bytes, owner: Owner::for_tests() }
+    Spill { directory: directory.to_owned(), home: directory.to_owned(), bytes, owner: Owner::for_tests() }
 }
 
 fn open(directory: &Path, backend: &Backend) -> Delivery<List<Entry>> {

@@ -8,8 +8,13 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use mixer_base::regular_file;
+
 /// Bytes of a position: number, offset, and their CRC-32, in little-endian order.
 const LENGTH: usize = 20;
+/// Most bytes of the file that are read of another's directory.
+const MOST: u64 = 4096;
+const NAME: &str = "cursor";
 /// Where the two places begin. Disks write both of them in one step.
 const PLACES: [usize; 2] = [0, 32];
 
@@ -54,7 +59,7 @@ impl Cursor {
     pub(super) fn open(directory: &Path) -> Self {
         // Earlier versions replaced the file.
         let _ = std::fs::remove_file(directory.join("cursor.tmp"));
-        Self { path: directory.join("cursor"), file: None, next: 0 }
+        Self { path: directory.join(NAME), file: None, next: 0 }
     }
 
     /// Takes the room of the file, if the disk has any.
@@ -88,8 +93,7 @@ impl Cursor {
 
     /// The position that was written last; `None` without a valid one: then everything that is there is delivered.
     pub(super) fn read(&mut self) -> Option<Position> {
-        let bytes = std::fs::read(&self.path).ok()?;
-        let [first, second] = PLACES.map(|place| Position::decode(bytes.get(place..)?));
+        let [first, second] = places(&std::fs::read(&self.path).ok()?);
         // Positions grow.
         self.next = usize::from(first > second);
         first.max(second)
@@ -104,6 +108,17 @@ impl Cursor {
         self.next = 1 - next;
         Ok(())
     }
+}
+
+/// The position that was written last to the file of a directory, which may be another's; `None` without a valid one.
+pub(super) fn position(directory: &Path) -> Option<Position> {
+    let bytes = regular_file::read(&directory.join(NAME), MOST).ok()?;
+    let [first, second] = places(&bytes);
+    first.max(second)
+}
+
+fn places(bytes: &[u8]) -> [Option<Position>; 2] {
+    PLACES.map(|place| Position::decode(bytes.get(place..)?))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use mixer_base::quote::quoted;
+use mixer_base::regular_file;
 
 const NAME: &str = "owner";
 /// Most bytes of the file that are read. Names of resources are shorter.
@@ -65,9 +66,19 @@ impl Recorded {
         };
         let mut bytes = Vec::new();
         file.take(MOST).read_to_end(&mut bytes)?;
-        let text = String::from_utf8_lossy(&bytes).trim_ascii_end().to_owned();
-        Ok((!text.is_empty()).then_some(Self(text)))
+        Ok(Self::of(&bytes))
     }
+
+    fn of(bytes: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(bytes).trim_ascii_end().to_owned();
+        (!text.is_empty()).then_some(Self(text))
+    }
+}
+
+/// The owner of a directory, which may be another's, as it is shown; `None` without a file that says so.
+pub(super) fn shown(directory: &Path) -> Option<String> {
+    let bytes = regular_file::read(&directory.join(NAME), MOST).ok()?;
+    Recorded::of(&bytes).map(|recorded| recorded.to_string())
 }
 
 impl std::fmt::Display for Recorded {

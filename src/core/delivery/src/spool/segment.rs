@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
+use mixer_base::regular_file;
+
 /// The first bytes of a segment: name and version of the format.
 pub(super) const MAGIC: &[u8; 8] = b"mxspool1";
 /// The first bytes of a segment of any version.
@@ -109,6 +111,31 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn open(path: &Path, bytes: u64) -> io::Result<Self> {
         Ok(Self { file: File::open(path)?, bytes })
+    }
+
+    /// A file that may be no segment, and is no one's to wait for; `None` if it is none, or of another version.
+    pub(super) fn of_any(path: &Path) -> io::Result<Option<Self>> {
+        let (mut file, metadata) = regular_file::open(path)?;
+        let mut found = Vec::new();
+        (&mut file).take(MAGIC.len() as u64).read_to_end(&mut found)?;
+        Ok((found == MAGIC).then_some(Self { file, bytes: metadata.len() }))
+    }
+
+    /// Items from an offset on, by what the headers say, of at most `left` records, which are counted down. What cannot be read is one item.
+    pub(super) fn outline(&mut self, mut offset: u64, left: &mut usize) -> io::Result<u64> {
+        let mut items = 0_u64;
+        while offset < self.bytes && *left > 0 {
+            *left -= 1;
+            let Some(header) = self.header(offset)? else { return Ok(items + 1) };
+            items += u64::from(header.items.clamp(1, header.length.max(1)));
+            offset += header.record();
+        }
+        Ok(items)
+    }
+
+    /// Its length.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     fn rest(&self, offset: u64) -> u64 {

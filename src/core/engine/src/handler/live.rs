@@ -226,13 +226,16 @@ impl LiveHandler {
         // A handler that gives up at its deadline still counts what it has left, or writes it to a disk.
         let own = deadline - (deadline / 5).min(TO_GIVE_UP);
         // The call itself may panic as well as the future that it returns.
+        let started = tokio::time::Instant::now();
         let closing = AssertUnwindSafe(async { self.handler.close(own).await }).catch_unwind();
         let closed = match tokio::time::timeout(deadline, closing).await {
             Ok(Ok(result)) => result.map_err(|e| e.message),
             Ok(Err(panic)) => Err(format!("panic: {}", panic_text(&*panic))),
             Err(_) => Err(format!("not closed within {deadline:?}")),
         };
-        match tokio::time::timeout(deadline, self.tasks.shut_down()).await {
+        // They end at once, unless one of them blocks.
+        let left = deadline.saturating_sub(started.elapsed()).max(deadline / 20);
+        match tokio::time::timeout(left, self.tasks.shut_down()).await {
             Ok(()) => closed,
             Err(_) => {
                 Err(format!("adapter did not close all the scheduled daemons: {} remain", self.tasks.live()))
@@ -393,6 +396,37 @@ mod tests {
             }
             drop(call);
         }
+    }
+
+    /// Does not close: its future never completes, or the call blocks the thread.
+    struct Hanging {
+        blocks: Option<Duration>,
+    }
+
+    impl Handler for Hanging {
+        fn close(
+            &self,
+            _: Duration,
+        ) -> std::pin::Pin<Box<dyn Future<Output = Result<(), HandlerError>> + Send + '_>> {
+            if let Some(blocks) = self.blocks {
+                std::thread::sleep(blocks);
+            }
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// The first of them blocks a thread of the runtime.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_handler_that_hangs_at_the_stop_keeps_no_other_from_closing() {
+        let limit = Duration::from_secs(1);
+        let others: Vec<Lingering> = (0..5).map(|_| Lingering::default()).collect();
+        let blocking = Hanging { blocks: Some(3 * limit) };
+        let mut handlers = vec![Arc::new(live(blocking)), Arc::new(live(Hanging { blocks: None }))];
+        handlers.extend(others.iter().map(|one| Arc::new(live(one.clone()))));
+        let started = Instant::now();
+        assert_eq!(crate::handler::retire_at_stop(handlers, limit).await, (7, 2));
+        assert!(started.elapsed() < 2 * limit, "{:?}", started.elapsed());
+        assert!(others.iter().all(|one| one.0.lock().len() == 1), "each of them was closed");
     }
 
     #[tokio::test]

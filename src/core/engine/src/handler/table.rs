@@ -1,7 +1,7 @@
 //! The live handlers of one snapshot.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +69,14 @@ impl FailedHandler {
         Self { key, problem, may_change: trials.is_empty(), trials }
     }
 
+    /// One that would keep entries on disk where another handler does.
+    pub(crate) fn contested(snapshot: &Snapshot, handler: &HandlerConfig, problem: Diagnostic) -> Self {
+        let legacy = uninitialized(snapshot, handler, &problem.message);
+        let problem = problem.with_legacy(legacy);
+        // Only another configuration helps.
+        Self { key: handler.key.clone(), problem, trials: Vec::new(), may_change: false }
+    }
+
     /// With those that its backend rejects, unless it rejects some by itself. The backend has as long as a build.
     async fn with_verdict(mut self, snapshot: &Snapshot, environment: &HandlerEnvironment) -> Self {
         if self.trials.is_empty() {
@@ -112,22 +120,25 @@ impl HandlerTable {
     }
 
     /// Builds concurrently the handlers that the rules of `snapshot` use, and reuses those of `previous` with an unchanged signature:
-    /// the handlers in use, then those of attempts that were not published. A handler that fails to build is left out and diagnosed.
+    /// the handlers in use, then those of attempts that were not published. A handler that fails to build is left out and diagnosed, and so
+    /// are those that have `failed` already.
     ///
     /// Errors: `interrupt` completed first; the handlers that were built by then.
     pub(crate) async fn build(
         snapshot: &Snapshot,
         previous: &[&HandlerTable],
         environment: &HandlerEnvironment,
+        mut failed: Vec<FailedHandler>,
         interrupt: impl Future<Output = ()>,
     ) -> Result<BuiltHandlers, HandlerTable> {
         let mut table = HandlerTable { bindings: snapshot.bindings.clone(), ..HandlerTable::default() };
-        let mut transition = HandlerTransition::default();
-        let mut failed = Vec::new();
+        let build_failures = failed.len() as u64;
+        let mut transition = HandlerTransition { build_failures, ..HandlerTransition::default() };
+        let skipped: HashSet<ResourceKey> = failed.iter().map(|failed| failed.key.clone()).collect();
         let hints = Mutex::new(SuggestionBudget::default());
         let hints = &hints;
         let mut building = FuturesUnordered::new();
-        for (key, binding) in snapshot.bindings.iter() {
+        for (key, binding) in snapshot.bindings.iter().filter(|(key, _)| !skipped.contains(*key)) {
             let same =
                 |table: &&&HandlerTable| table.bindings.get(key).is_some_and(|old| Arc::ptr_eq(old, binding));
             if let Some(old) = previous.iter().filter(same).find_map(|table| table.get(key)) {
@@ -205,14 +216,7 @@ impl BuildFailure {
         hints: &mut SuggestionBudget,
     ) -> Diagnostic {
         let config = &binding.handler;
-        let legacy = format!(
-            "Unable to initialize adapter: snapshot='{}', handler='{}', adapter='{}', err='{}'.\n\
-             Please remove the handler or fix the configuration.",
-            snapshot.id,
-            config.name,
-            config.adapter_name(),
-            self.text
-        );
+        let legacy = uninitialized(snapshot, config, &self.text);
         let message = if self.rejections.is_empty() { self.text } else { self.rejections.join("; ") };
         let told = match self.rejections.is_empty() {
             true => Diagnostics::new(),
@@ -238,6 +242,17 @@ impl BuildFailure {
         let problem = Diagnostic::error("handler-build", field, message).with_legacy(legacy).with_hint(hint);
         Positions::default().place(problem, &config.key, &config.origin)
     }
+}
+
+/// Istio Mixer's text of a handler that does not build.
+fn uninitialized(snapshot: &Snapshot, config: &HandlerConfig, why: &str) -> String {
+    format!(
+        "Unable to initialize adapter: snapshot='{}', handler='{}', adapter='{}', err='{why}'.\n\
+         Please remove the handler or fix the configuration.",
+        snapshot.id,
+        config.name,
+        config.adapter_name(),
+    )
 }
 
 /// What to do about a handler that does not build, for a reason that is no field's.

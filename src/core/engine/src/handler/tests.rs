@@ -145,6 +145,7 @@ fn scenario(empty: &Arc<Snapshot>) {
                 retired,
                 Duration::from_secs(1),
                 shuttle::future::yield_now,
+                std::future::pending,
             ))
         }));
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::config_cache::{CacheIdentity, CacheMedium, ConfigCache, Served};
 use super::differences::{differences, moves};
@@ -19,7 +18,8 @@ use super::removals::Removed;
 use super::resolution::{Resolution, Resolved, Verdict};
 use super::{Publication, Published, Runtime};
 use crate::handler::{
-    FailedHandler, HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire, retire_at_stop,
+    FailedHandler, HandlerEnvironment, HandlerTable, HandlerTransition, LiveHandler, retire_at_stop,
+    retire_until_stop,
 };
 use crate::routing::{RoutingTable, RuleKind};
 use crate::snapshot::{SnapshotBuilder, SnapshotCounts};
@@ -135,7 +135,6 @@ pub struct Configurator {
     has_read_cache: bool,
     /// When the cached configuration was written, until the store is read.
     restored: Option<Timestamp>,
-    retiring: TaskTracker,
     applied: Option<Arc<StoreContents>>,
     retry: Option<Retry>,
     refill: Refilling,
@@ -166,7 +165,6 @@ impl Configurator {
             cache: cache.map(|medium| ConfigCache::new(medium, identity)),
             has_read_cache: false,
             restored: None,
-            retiring: TaskTracker::new(),
             applied: None,
             retry: None,
             refill: Refilling::default(),
@@ -275,7 +273,8 @@ impl Configurator {
                 true => Err(HandlerTable::default()),
                 false => {
                     let (snapshot, environment) = (resolution.snapshot(), &self.options.environment);
-                    HandlerTable::build(snapshot, &known, environment, interrupt.due()).await
+                    let contested = resolution.contested();
+                    HandlerTable::build(snapshot, &known, environment, contested, interrupt.due()).await
                 }
             };
             let built = match built {
@@ -500,11 +499,9 @@ impl Configurator {
             }
         };
         let flushed = async { tokio::time::timeout(timeout, flush).await.is_ok() };
-        self.retiring.close();
-        let retired = async { tokio::time::timeout(timeout, self.retiring.wait()).await.is_ok() };
         let closed = close_handlers(&self.runtime, &self.options.metrics, timeout);
-        let (flushed, retired, closed) = tokio::join!(flushed, retired, closed);
-        flushed && retired && closed
+        let (flushed, closed) = tokio::join!(flushed, closed);
+        flushed && closed
     }
 
     /// Closes handlers. Several tables may have one; only its sole owner closes it.
@@ -515,17 +512,17 @@ impl Configurator {
             record_closed(&self.options.metrics, 0, 0);
             return;
         }
-        let metrics = Arc::clone(&self.options.metrics);
-        let retire = self.retiring.track_future(async move {
-            let (closed, failures) = retire(retired, RETIREMENT_TIMEOUT).await;
+        let (metrics, stop) = (Arc::clone(&self.options.metrics), self.runtime.stopping.subscribe());
+        let retire = self.runtime.retiring.track_future(async move {
+            let (closed, failures) = retire_until_stop(retired, RETIREMENT_TIMEOUT, &stop).await;
             record_closed(&metrics, closed, failures);
         });
         Group::new("retirement of handlers").spawn_on(&self.options.environment.runtime, retire);
     }
 }
 
-/// Publishes the empty table and closes every handler that serves, within `timeout`, at most within ten seconds. When the server stops; also if its configurator
-/// hangs. Returns whether all handlers closed in time.
+/// Publishes the empty table and closes every handler that serves, and those that were replaced, within `timeout`, at most within ten seconds. When
+/// the server stops; also if its configurator hangs. Returns whether all handlers closed in time.
 pub async fn close_handlers(runtime: &Arc<Runtime>, metrics: &Metrics, timeout: Duration) -> bool {
     let before = runtime.load_full();
     let handlers: Vec<Arc<LiveHandler>> = before.routes.handlers().iter().cloned().collect();
@@ -534,10 +531,19 @@ pub async fn close_handlers(runtime: &Arc<Runtime>, metrics: &Metrics, timeout: 
     let routes = RoutingTable::build(empty, HandlerTable::default(), metrics);
     let withheld = Some("the server is stopping".into());
     drop(runtime.publish(Publication { withheld, ..Publication::of(routes) }));
-    let retired = retire_at_stop(handlers, RETIREMENT_TIMEOUT.min(timeout));
-    let Ok((closed, failures)) = tokio::time::timeout(timeout, retired).await else { return false };
-    record_closed(metrics, closed, failures);
-    true
+    let limit = RETIREMENT_TIMEOUT.min(timeout);
+    // Those that were replaced have no more time either.
+    runtime.stopping.send_replace(Some(limit - limit / 20));
+    runtime.retiring.close();
+    let replaced = async { tokio::time::timeout(timeout, runtime.retiring.wait()).await.is_ok() };
+    let closed = async {
+        let retired = retire_at_stop(handlers, limit);
+        let Ok((closed, failures)) = tokio::time::timeout(timeout, retired).await else { return false };
+        record_closed(metrics, closed, failures);
+        true
+    };
+    let (replaced, closed) = tokio::join!(replaced, closed);
+    replaced && closed
 }
 
 /// Waits for news; without a source forever.

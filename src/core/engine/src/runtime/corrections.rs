@@ -80,6 +80,14 @@ impl<'l> Corrections<'l> {
         self.get(key).map_or_else(|| self.read.resources.contains_key(key), |o| o.by.is_some())
     }
 
+    /// Whether a resource serves in its last good version: as it was read, or in place of that.
+    pub(super) fn serves_as_before(&self, key: &ResourceKey) -> bool {
+        match self.get(key) {
+            Some(replaced) => replaced.by.is_some(),
+            None => self.last.get(key).is_some() && !self.last.differs(key, self.read.resources.get(key)),
+        }
+    }
+
     /// The resources with a full name, `name.kind.namespace`: each part may have dots.
     pub(super) fn keys_of(&self, full_name: &str, builder: &SnapshotBuilder) -> Vec<ResourceKey> {
         let dots = full_name.match_indices('.').map(|(at, _)| at);

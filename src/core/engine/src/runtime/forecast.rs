@@ -51,7 +51,7 @@ pub fn forecast(
     Forecast { withheld, is_empty, kept }
 }
 
-/// The handlers whose parameters their adapters reject.
+/// The handlers whose parameters their adapters reject, and those whose directory another one has.
 fn rejected(resolution: &Resolution<'_>) -> Vec<FailedHandler> {
     let snapshot = resolution.snapshot();
     let problems = check_params(snapshot).into_iter().filter(|problem| problem.severity == Severity::Error);
@@ -60,5 +60,5 @@ fn rejected(resolution: &Resolution<'_>) -> Vec<FailedHandler> {
         let key = keys.find(|key| key.to_string() == problem.resource)?.clone();
         Some(FailedHandler::new(snapshot, key, problem))
     };
-    problems.filter_map(of_handler).collect()
+    problems.filter_map(of_handler).chain(resolution.contested()).collect()
 }

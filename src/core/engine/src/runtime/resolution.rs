@@ -23,11 +23,12 @@ use super::together::{OutOfSight, changed_together};
 use super::withheld::Withheld;
 use crate::handler::FailedHandler;
 use crate::snapshot::{
-    BuildStage, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial, names_quota,
+    BuildStage, HandlerConfig, KeptUnit, Snapshot, SnapshotBuilder, SnapshotCounts, TRIAL_REJECTED, Trial,
+    names_quota, spill_conflicts,
 };
 use mixer_config::store::refill::Cause;
 use mixer_config::store::{StoreContents, Unread};
-use mixer_config::{Diagnostic, Diagnostics, RawResource, ResourceKey, Severity};
+use mixer_config::{Diagnostic, Diagnostics, Positions, RawResource, ResourceKey, Severity};
 
 /// One version of the store on its way to publication.
 #[derive(Debug)]
@@ -145,6 +146,18 @@ impl<'l> Resolution<'l> {
     /// Whether the last good configuration serves as a whole because the store has nothing, or nothing of it can be read.
     pub(super) fn is_void(&self) -> bool {
         self.is_void
+    }
+
+    /// The handlers in use that would keep entries on disk where another one does, and are not built for that. The directory is that of a handler
+    /// that serves as before, if one does, and otherwise of the first by position.
+    pub(super) fn contested(&self) -> Vec<FailedHandler> {
+        let handlers = self.snapshot.bindings.values().map(|binding| &binding.handler);
+        let serves_as_before = |handler: &HandlerConfig| self.corrections.serves_as_before(&handler.key);
+        let conflicts = spill_conflicts(handlers, serves_as_before, &Positions::default());
+        let failed = |(handler, problem): (&Arc<HandlerConfig>, Diagnostic)| {
+            FailedHandler::contested(&self.snapshot, handler, problem)
+        };
+        conflicts.into_iter().map(failed).collect()
     }
 
     /// Corrects until no resource has an error. Each pass replaces at least one resource, so that it ends.

@@ -6,7 +6,6 @@
 mod params;
 pub(super) mod place;
 mod shadow;
-mod spill;
 mod undecoded;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use self::place::{instance_params_path, name_field, params_path, placed};
 use super::extension::IncompleteAttribute;
 use super::model::{Condition, HeaderOperationKind, InstanceConfig, RuleConfig, Snapshot};
+use super::spills;
 use super::suspicions;
 use super::trials::{self, Use};
 use crate::template::Variety;
@@ -55,8 +55,8 @@ fn params_problems(snapshot: &Snapshot) -> Diagnostics {
     out
 }
 
-/// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions, one directory of
-/// several handlers, attributes that no expression can name.
+/// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions, a directory or a
+/// window of several handlers, attributes that no expression can name.
 pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
     SuggestionBudget::default().run(|| undecoded::without_consequences(snapshot, mistakes(snapshot)))
 }
@@ -67,7 +67,9 @@ fn mistakes(snapshot: &Snapshot) -> Diagnostics {
     for handler in &snapshot.handlers {
         params::check(handler, &instances, &positions, &mut out);
     }
-    spill::check(snapshot, &positions, &mut out);
+    params::shared_windows(snapshot, &positions, &mut out);
+    let conflicts = spills::conflicts(snapshot.handlers.iter(), |_| false, &positions);
+    out.extend(conflicts.into_iter().map(|(_, problem)| problem));
     for (name, _) in snapshot.vocabulary.declared() {
         if let Some(keyword) = name.split('.').find(|segment| mixer_expr::is_keyword(segment)) {
             let message =

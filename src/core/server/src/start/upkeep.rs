@@ -11,6 +11,7 @@ use crate::health::Conditions;
 use crate::steps::StopStep;
 use mixer_base::memory;
 use mixer_base::task::Task;
+use mixer_delivery::Survey;
 use mixer_net::address::ListenAddress;
 use mixer_net::tls::{ServerTls, TlsError};
 
@@ -88,6 +89,17 @@ impl Start<'_> {
             stop.cancel();
             task.await.is_ok()
         });
+    }
+
+    /// Finds what handlers of earlier configurations left on disk.
+    pub(super) fn survey_spills(&mut self) {
+        match Survey::start(self.options.memory_of_spills()) {
+            Ok(survey) => self.components.started(StopStep::Probes, "spill survey", async move |_| {
+                drop(survey);
+                true
+            }),
+            Err(error) => tracing::warn!("what is left on disk is not looked for: {error}"),
+        }
     }
 
     /// Notifies the service manager of readiness, and its watchdog while the server is alive.

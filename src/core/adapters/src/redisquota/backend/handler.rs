@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::{Algorithm, Params, Quota, lease_of};
+use super::super::{Algorithm, Quota, lease_of};
 use super::answers::{Failure, Redis};
 use super::exchanges::Exchanges;
 use super::keys::{KeyStyle, WindowNames, override_digest};
@@ -53,7 +53,7 @@ struct Selected {
 
 impl Bound {
     /// Resolves a quota against the dimensions of an instance.
-    pub(super) fn new(quota: &Quota, instance: &BoundInstance, params: &Params) -> Self {
+    pub(super) fn new(quota: &Quota, instance: &BoundInstance, style: KeyStyle) -> Self {
         let overrides = quota.overrides.iter().map(|over| Selected {
             dimensions: Dimensions::new(&over.dimensions, instance),
             max_amount: over.max_amount,
@@ -66,7 +66,6 @@ impl Bound {
             Algorithm::FixedWindow => Window::Fixed,
             Algorithm::RollingWindow => Window::rolling(length, quota.bucket_duration.nanos),
         };
-        let style = KeyStyle { cluster: params.cluster, istio: params.istio_keys };
         Self {
             name: Arc::clone(&instance.name),
             names: WindowNames::new(instance, style),

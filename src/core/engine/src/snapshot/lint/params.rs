@@ -56,6 +56,50 @@ pub(super) fn check(
     }
 }
 
+/// Reports quotas of `redisquota` that count in the window of another handler with the same Redis: as in Istio Mixer, a key there has the name of
+/// the instance, and not that of the handler. With other limits or windows, neither of them is what its handler says.
+pub(super) fn shared_windows(snapshot: &Snapshot, positions: &Positions, out: &mut Diagnostics) {
+    let mut users: BTreeMap<(String, String), Vec<(Diagnostic, &HandlerConfig)>> = BTreeMap::new();
+    for binding in snapshot.bindings.values() {
+        let handler = &*binding.handler;
+        let params = handler.params.shown().filter(|_| handler.adapter.info().name == "redisquota");
+        let Some((params, redis)) =
+            params.and_then(|params| Some((params, text(params, "redis_server_url")?)))
+        else {
+            continue;
+        };
+        let bound: BTreeSet<&str> = binding.instances.iter().map(|instance| &**instance.name()).collect();
+        for (i, quota) in list(params, "quotas").enumerate() {
+            let Some(name) = text(quota, "name").filter(|name| bound.contains(name.as_str())) else {
+                continue;
+            };
+            let path = params_path(handler).field("quotas").index(i).field("name");
+            let problem = Diagnostic::warning("quota-window-shared", path, String::new());
+            let placed = positions.place(problem, &handler.key, &handler.origin);
+            users.entry((redis.clone(), name)).or_default().push((placed, handler));
+        }
+    }
+    for ((_, instance), mut users) in users {
+        users.sort_by_key(|(problem, _)| (problem.file.clone(), line_of(problem)));
+        let mut users = users.into_iter();
+        let Some((first, owner)) = users.next() else { continue };
+        let place = format!("{}:{}", first.file.as_deref().unwrap_or_default(), line_of(&first));
+        for (mut problem, handler) in users.filter(|(_, handler)| handler.key != owner.key) {
+            problem.message = format!(
+                "`{}` and `{}` (at {place}) have one Redis and count `{instance}` in one window: what one of them grants is used up for both",
+                handler.key, owner.key
+            );
+            out.push(problem.with_hint(
+                "give one of them another database (`redis://HOST:PORT/1`) or an instance of its own, or use one handler in both rules",
+            ));
+        }
+    }
+}
+
+fn line_of(problem: &Diagnostic) -> u32 {
+    problem.span.map_or(0, |span| span.start.line)
+}
+
 /// The items of a field, by its proto name.
 fn list<'p>(message: &'p dyn Shown, name: &str) -> impl Iterator<Item = &'p dyn Shown> {
     message.member(name).into_iter().flat_map(|list| list.items())
