@@ -11,6 +11,8 @@ mod support;
 mod access;
 #[path = "controlz/endpoints.rs"]
 mod endpoints;
+#[path = "controlz/envoy.rs"]
+mod envoy;
 #[path = "controlz/explain.rs"]
 mod explain;
 #[cfg(not(feature = "profiling"))]

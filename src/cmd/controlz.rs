@@ -20,6 +20,12 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_ANSWER: usize = 1 << 30;
 /// The largest token, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
+/// The path of what serves: of a server and of galley.
+pub(crate) const SNAPSHOTS: &str = "/snapshotj/";
+/// The kind of what a server has there.
+pub(crate) const SNAPSHOT: &str = "Snapshot";
+/// The kind of what galley has there.
+pub(crate) const GALLEY_SNAPSHOT: &str = "GalleySnapshot";
 /// Maximum characters of an answer in an error.
 const MAX_SHOWN: usize = 200;
 
@@ -84,6 +90,23 @@ impl Controlz<'_> {
         }
     }
 
+    /// A JSON document of this kind: the other program may have another one at the same path.
+    pub(crate) fn get_kind(&self, path: &str, kind: &str) -> Result<Value, Stop> {
+        let document = self.get(path)?;
+        let found = document.get("kind").and_then(Value::as_str).unwrap_or_default();
+        if found == kind {
+            return Ok(document);
+        }
+        let trouble = Trouble::Invalid(format!("the answer is no `{kind}`"));
+        let program = match found {
+            SNAPSHOT => Some(Program::Mixer),
+            GALLEY_SNAPSHOT => Some(Program::Galley),
+            _ => None,
+        };
+        let other = program.filter(|program| *program != self.program);
+        Err(self.failure(path, &trouble, other.map(|program| Endpoint::Controlz(Some(program)))).into())
+    }
+
     /// A JSON document, if there is one.
     pub(crate) fn find(&self, path: &str) -> Option<Value> {
         self.ask(path).ok()
@@ -91,15 +114,11 @@ impl Controlz<'_> {
 
     /// The failure for a document that is something else than was asked for: `a snapshot`.
     pub(crate) fn unexpected(&self, what: &str, error: &serde_json::Error) -> Failure {
-        let (address, own) = (self.address, self.program.command());
-        let (other, command) = match self.program {
-            Program::Mixer => ("galley", "mixer galley snapshot dump"),
-            Program::Galley => ("a server", "mixer snapshot dump"),
-        };
-        Failure::new(Exit::Rpc, format!("`{address}` did not return {what}")).cause(error).hint(format!(
-            "name ControlZ of `{own}` with {}, of a version like that of this program; {other} is asked with `{command} --server {address}`",
-            self.named_by
-        ))
+        let (address, own, named_by) = (self.address, self.program.command(), self.named_by);
+        let failure = Failure::new(Exit::Rpc, format!("`{address}` did not return {what}"));
+        failure
+            .cause(error)
+            .hint(format!("name ControlZ of `{own}` with {named_by}, of a version like that of this program"))
     }
 
     fn url(&self, path: &str) -> String {
@@ -184,11 +203,11 @@ impl Controlz<'_> {
             Some(Endpoint::Tls) if !self.is_tls() => "the server speaks TLS there".to_owned(),
             _ => trouble.to_string(),
         };
-        Failure::new(Exit::Rpc, what).cause(cause).hint(self.hint(trouble, found))
+        Failure::new(Exit::Rpc, what).cause(cause).hint(self.hint(path, trouble, found))
     }
 
     /// What to do.
-    fn hint(&self, trouble: &Trouble, found: Option<Endpoint>) -> String {
+    fn hint(&self, path: &str, trouble: &Trouble, found: Option<Endpoint>) -> String {
         let Self { address, named_by, program, .. } = *self;
         let (what, command) = (self.what(), program.command());
         let usual = format!(
@@ -203,7 +222,8 @@ impl Controlz<'_> {
                 format!("{usual}; for this server leave out `galley`, as in `mixer snapshot dump --server {address}`")
             }
             (_, Some(Endpoint::Controlz(Some(Program::Galley)))) => {
-                format!("{usual}; galley is asked with `mixer galley`, as in `mixer galley status --server {address}`")
+                let other = if path.starts_with(SNAPSHOTS) { "snapshot dump" } else { "status" };
+                format!("{usual}; galley is asked with `mixer galley`, as in `mixer galley {other} --server {address}`")
             }
             (Trouble::Refused(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _), _) => match self.token_file() {
                 None => "--ctrlz-token-file FILE, or MIXER_CTRLZ_TOKEN_FILE, names the file with the token to send: that of the \

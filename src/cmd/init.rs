@@ -47,12 +47,27 @@ const NAMES: [(&str, &str); 7] = [
     (" run.sh substitutes the ports.", " Requests to port 8000 go to the service on port 8081."),
 ];
 
+/// What follows the start of the server.
+const NEXT_WITH_ENVOY: [&str; 4] = [
+    "  envoy -c envoy.yaml",
+    "  python3 -m http.server 8081 --bind 127.0.0.1   # or your service: Envoy sends to its port 8081",
+    "  curl -i -H 'x-user: bob' localhost:8000/        # 200, after five requests a minute 429",
+    "  curl -i -H 'x-user: bob' localhost:8000/admin   # 403: only for administrators",
+];
+const NEXT_WITHOUT: [&str; 2] = [
+    "  mixer check -s request.url_path=/admin,request.user=bob               # PERMISSION_DENIED",
+    "  mixer check -s request.url_path=/,request.user=bob -q requests=1 -r 6  # five are granted",
+];
+
 /// Writes the files and says how to go on.
 pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
     let files = files(args.caller);
     write_new(&args.directory, &files, "nothing was written; name another directory, or remove the file")?;
     let directory = args.directory.display().to_string();
-    let mut lines = vec![format!("{} files in {directory}", files.len()), "next:".to_owned()];
+    let mut lines = vec![
+        format!("{} files in {directory}", files.len()),
+        "next, servers in terminals of their own:".to_owned(),
+    ];
     if directory != "." {
         lines.push(format!("  cd {directory}"));
     }
@@ -60,12 +75,11 @@ pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
         ["  mixer validate policy", "  mixer test tests.yaml", "  mixer server --config policy"]
             .map(String::from),
     );
-    match args.caller {
-        Caller::Envoy => lines.push("  envoy -c envoy.yaml".to_owned()),
-        Caller::Mixer => {
-            lines.push("  mixer check -s request.url_path=/admin,request.user=bob -q requests=1".to_owned());
-        }
-    }
+    let more = match args.caller {
+        Caller::Envoy => &NEXT_WITH_ENVOY[..],
+        Caller::Mixer => &NEXT_WITHOUT,
+    };
+    lines.extend(more.iter().map(|line| (*line).to_owned()));
     for line in lines {
         writeln!(io.out, "{}", escaped(&line))?;
     }

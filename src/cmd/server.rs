@@ -92,7 +92,7 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     // From here on the process has threads that a full standard error must not stop.
     log_panics();
     if args.verbosity != Verbosity::Quiet {
-        announce(&server, &options);
+        announce(&server, &options, personality);
     }
     Group::new("release of startup code").spawn_on(server.background(), async {
         tokio::time::sleep(STARTUP_CODE_RELEASE_DELAY).await;
@@ -101,9 +101,14 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     Ok(signals::serve(server, effects, options, parse))
 }
 
-/// Prints the start-up lines of Istio Mixer, or log records with `--log-as-json`, behind the records of the start.
-fn announce(server: &Server, options: &ServerOptions) {
-    let version = BuildInfo::of_this_program().short();
+/// Prints the start-up lines, or log records with `--log-as-json`, behind the records of the start. Those of Istio Mixer name the builder of
+/// an image, whether it is known or not.
+fn announce(server: &Server, options: &ServerOptions, personality: Personality) {
+    let build = BuildInfo::of_this_program();
+    let (program, version) = match personality.is_legacy() {
+        true => ("Istio Mixer", build.short()),
+        false => ("Mixer", build.with_revision()),
+    };
     // The port alone is printed only if it is the one of `--port`.
     let requested = options.listen_address().ok();
     let by_port = options.address.is_empty() && requested.as_ref() == Some(server.api_address());
@@ -114,10 +119,10 @@ fn announce(server: &Server, options: &ServerOptions) {
     };
     let log = &server.controls().log;
     if options.log.as_json {
-        log.print(&json_record(LogLevel::Info, "Istio Mixer", &[("version", &version)]));
+        log.print(&json_record(LogLevel::Info, program, &[("version", &version)]));
         log.print(&json_record(LogLevel::Info, "Starting gRPC server", &[("address", &place)]));
     } else {
-        log.print(format!("Istio Mixer: {version}\nStarting gRPC server on {place}\n").as_bytes());
+        log.print(format!("{program}: {version}\nStarting gRPC server on {place}\n").as_bytes());
     }
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub(crate) use outlook::FileProblems;
 use section::Section;
 
-use super::controlz::Controlz;
+use super::controlz::{Controlz, SNAPSHOT, SNAPSHOTS};
 use super::exit::{Exit, Failure, Outcome, Stop};
 use super::io::Io;
 use super::output::{self, DumpFormat};
@@ -87,8 +87,8 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
 
 /// The snapshot of a running server. Errors: the server is unreachable, or the response is not a snapshot.
 fn running(server: Controlz<'_>, reveal: bool) -> Result<SnapshotDump, Stop> {
-    let path = if reveal { "/snapshotj/?reveal=1" } else { "/snapshotj/" };
-    let document = server.get(path)?;
+    let reveal = if reveal { "?reveal=1" } else { "" };
+    let document = server.get_kind(&format!("{SNAPSHOTS}{reveal}"), SNAPSHOT)?;
     serde_json::from_value(document).map_err(|error| server.unexpected("a snapshot", &error).into())
 }
 

@@ -119,7 +119,7 @@ pub(crate) enum Command {
     /// The attributes describe the request; quotas are amounts to allocate. With --config the check runs in this process, without a
     /// server.
     ///
-    /// Example: mixer check -s destination.service=shop,source.user=ann -q requests=1 --explain
+    /// Example: mixer check -s destination.service=shop,source.user=ann -q request-count=1 --explain
     Check(Box<check::CheckArgs>),
     /// Report a request to a server or a configuration.
     ///

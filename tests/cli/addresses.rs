@@ -174,18 +174,34 @@ fn a_port_of_something_else_is_told() {
             (server.ports.api, "a gRPC API answers there, not ControlZ of galley"),
             (galley.monitoring, "metrics and health answers there, not ControlZ of galley"),
         ] {
-            // Both have snapshots.
-            if command[1] == "snapshot" && port == server.ports.ctrlz {
-                continue;
-            }
             let ran = with_address(command, &local(port), &[]);
-            assert_eq!(ran.code, 4, "{command:?}");
+            // Both have snapshots: that of a server is none of galley.
+            assert_eq!((ran.code, &*ran.out), (4, ""), "{command:?}");
             assert!(ran.err.contains(name) && ran.err.contains(":9876"), "{command:?}: {}", ran.err);
         }
     }
-    let other = with_address(&["snapshot", "dump", "--server"], &galley.address(), &[]);
-    let told = format!("galley is asked with `mixer galley snapshot dump --server {}`", galley.address());
-    assert!(other.code == 4 && other.err.contains(&told), "{}", other.err);
+    // `validate` waits for the sinks of galley.
+    for (command, other) in [(OF_CONTROLZ[0], "snapshot dump"), (OF_CONTROLZ[1], "status")] {
+        let ran = with_address(command, &galley.address(), &[]);
+        let name = "ControlZ of galley answers there, not ControlZ of a mixer server";
+        let told = format!("as in `mixer galley {other} --server {}`", galley.address());
+        assert!(ran.code == 4 && ran.out.is_empty() && ran.err.contains(name), "{}", ran.err);
+        assert!(ran.err.contains(&told), "{}", ran.err);
+    }
+    // A dump of a server is none of galley.
+    let directory = tempfile::tempdir().unwrap();
+    let dump = directory.path().join("dump.json").display().to_string();
+    let of_server = with_address(OF_CONTROLZ[0], &local(server.ports.ctrlz), &[]);
+    std::fs::write(&dump, of_server.out).unwrap();
+    let compared = run(&["mixer", "galley", "snapshot", "diff", &dump, "--server", &galley.address()]);
+    assert!(
+        compared.code == 3
+            && compared.out.is_empty()
+            && compared.err.contains("is no dump of galley, but Snapshot"),
+        "{}{}",
+        compared.out,
+        compared.err
+    );
     for (port, path, told) in [
         (server.ports.api, "", "gRPC answers there: probe it with --server HOST:PORT"),
         (

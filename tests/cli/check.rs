@@ -473,6 +473,18 @@ fn quotas_that_a_server_does_not_allocate_are_told() {
     );
 }
 
+/// The sample has the quota that the example of the help asks for.
+#[test]
+fn the_example_of_the_help_asks_for_a_quota_that_there_is() {
+    let help = run(&["mixer", "check", "--help"]).out;
+    let example =
+        help.split("Example: ").nth(1).and_then(|text| text.split("\n\n").next()).expect("an example");
+    let words: Vec<&str> = example.split_whitespace().chain(["--config", "embedded://sample"]).collect();
+    let ran = run(&words);
+    assert!(ran.code == 0 && !ran.err.contains("no rule allocates"), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains("request-count"), "{}", ran.out);
+}
+
 /// A quota of which nothing is granted is a refusal: in words, in color, and in the exit status. Of Istio's client it is none.
 #[test]
 fn a_quota_without_a_grant_is_a_refusal() {

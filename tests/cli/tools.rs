@@ -381,6 +381,10 @@ fn a_new_policy_is_valid_and_passes_its_tests() {
         let ran = run(&init);
         assert_eq!((ran.code, &*ran.err), (0, ""), "{caller}");
         assert!(ran.out.contains("  mixer server --config policy\n"), "{}", ran.out);
+        // Without a service, all that Envoy allows is 503.
+        for line in ["  envoy -c envoy.yaml\n", "http.server 8081", "localhost:8000/"] {
+            assert_eq!(ran.out.contains(line), caller == "envoy", "{line}: {}", ran.out);
+        }
         let policy = place.join("policy").display().to_string();
         let valid = run(&["mixer", "validate", &policy, "--lint", "--strict"]);
         assert!(valid.code == 0 && valid.err.contains("0 errors, 0 warnings"), "{}{}", valid.out, valid.err);
@@ -403,6 +407,9 @@ fn a_new_policy_is_valid_and_passes_its_tests() {
         let envoy = std::fs::read_to_string(place.join("envoy.yaml"));
         assert_eq!(envoy.is_ok(), caller == "envoy");
         let envoy = envoy.unwrap_or_default();
+        assert!(
+            caller != "envoy" || (envoy.contains("port_value: 8081") && envoy.contains("port_value: 8000"))
+        );
         assert!(!envoy.contains('$'), "variables of the example");
         // Rules on paths see what the service sees.
         for field in ["normalize_path: true", "merge_slashes: true", "path_with_escaped_slashes_action: "] {
@@ -416,8 +423,16 @@ fn a_new_policy_is_valid_and_passes_its_tests() {
     // A limit of five.
     let directory = tempfile::tempdir().unwrap();
     let shown = directory.path().display().to_string();
-    run(&["mixer", "init", &shown, "--for", "mixer"]);
+    let next = run(&["mixer", "init", &shown, "--for", "mixer"]).out;
     let policy = directory.path().join("policy").display().to_string();
+    // What it says of its checks.
+    let checks: Vec<_> = next.lines().filter(|line| line.trim_start().starts_with("mixer check")).collect();
+    for (line, told) in [(0, "PERMISSION_DENIED"), (1, ": 5 ok, 1 denied, 0 failed")] {
+        let words = checks[line].split('#').next().unwrap_or_default().split_whitespace();
+        let words: Vec<&str> = words.chain(["--config", &policy]).collect();
+        let ran = run(&words);
+        assert!(ran.code == 1 && format!("{}{}", ran.out, ran.err).contains(told), "{}{}", ran.out, ran.err);
+    }
     let check =
         ["mixer", "check", "--config", &policy, "-s", "request.user=bob,request.path=/", "-q", "requests=6"];
     let granted = run(&[&check[..], &["--require-quota"]].concat());

@@ -71,8 +71,24 @@ fn a_server_that_is_gone_is_shown_as_gone_until_it_is_back() {
         browser.text("#instance")
     );
     browser.keep_both("idle");
+    let ends = "[...document.querySelectorAll('main .drawing .until')].map(e => e.textContent)";
+    let begins = "[...document.querySelectorAll('main .drawing .since')].map(e => e.textContent)";
+    let live = format!(
+        "{ends}.length > 0 && {ends}.every(e => e === 'now') && {begins}.every(e => e.endsWith(' min ago'))"
+    );
+    browser.wait(&live);
+    // Nothing is read while it is paused.
+    browser.press("p");
+    browser.wait(&format!("{ends}.every(e => /^[0-9]+:/.test(e))"));
+    browser.press("p");
+    browser.wait(&live);
     assert_eq!(stage.server.terminate(), Ok(Some(0)));
     state("'gone'");
+    // The plots end when it answered last.
+    browser.wait(&format!(
+        "{ends}.length > 0 && {ends}.every(e => document.querySelector('#gone').textContent.includes(`since ${{e}}. `)) && \
+         {begins}.every(e => e.endsWith(' min before'))"
+    ));
     browser.wait("document.querySelector('main #gone[role=alert]')");
     assert!(browser.text("#gone").contains("has not answered since"), "{}", browser.text("#gone"));
     let fits = browser.run("return document.documentElement.scrollWidth <= innerWidth");
@@ -82,6 +98,7 @@ fn a_server_that_is_gone_is_shown_as_gone_until_it_is_back() {
     stage.server = Server::on(stage.configuration.path()).on_ports(ports).start();
     state("'ready', 'degraded'");
     browser.wait("document.querySelector('#gone') === null");
+    browser.wait(&live);
 }
 
 /// Their connections, on both widths.

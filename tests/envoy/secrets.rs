@@ -98,5 +98,13 @@ fn attributes_from_secret_parts_of_a_request_are_masked_everywhere() {
         let message = "nobody.istio-system:*** is not whitelisted";
         assert_eq!(lines[0]["answer"]["status"]["message"], message, "{file}: {lines:#?}");
         assert_eq!(lines[1]["cached"], true, "{file}: {lines:#?}");
+        // The rule is known without an evaluation; what its handler was asked is not.
+        let refused_by = serde_json::json!(["refuse.rule.istio-system"]);
+        assert_eq!(
+            (&lines[0]["rules"], &lines[1]["rules"]),
+            (&refused_by, &refused_by),
+            "{file}: {lines:#?}"
+        );
+        assert!(lines[1]["handlers"].is_null(), "{file}: {lines:#?}");
     }
 }

@@ -240,6 +240,61 @@ fn ports_of_a_running_server_are_no_failure() {
     assert!(detail.contains("; a start would serve nothing: ") && !detail.contains("is served"), "{detail}");
 }
 
+/// A token that the server does not take: what it would say is not passed over in silence.
+#[test]
+fn a_token_of_controlz_that_is_refused_is_told() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let root = directory.path().join("conf");
+    std::fs::create_dir(&root).expect("it is writable");
+    put(&root.join("deny.yaml"), &handler("closed", "denier", "checknothing", "", ""));
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        put(&path, text);
+        path.display().to_string()
+    };
+    let (right, wrong) = (file("token", "open-sesame\n"), file("wrong", "sesame-shut\n"));
+    let flag = format!("--ctrlz-token-file={right}");
+    let server = Server::on(&root).native().with(&[&flag]).start();
+    let store = format!("fs://{}", root.display());
+    let ports =
+        [server.ports.monitoring, server.ports.metrics, server.ports.ctrlz].map(|port| port.to_string());
+    let address = server.address();
+    let flags = [
+        "--address",
+        &address,
+        "--config-store-url",
+        &store,
+        "--monitoring-port",
+        &ports[0],
+        "--metrics-port",
+        &ports[1],
+        "--ctrlz-port",
+        &ports[2],
+    ];
+    for (token, told) in [
+        (Some(&*right), None),
+        (None, Some("the running server asks for a token")),
+        (Some(&*wrong), Some("the running server refuses the token in `")),
+        (
+            Some("/nowhere/token"),
+            Some("the token in `/nowhere/token` cannot be read: no such file or directory"),
+        ),
+    ] {
+        let token: Vec<&str> = token.into_iter().flat_map(|file| ["--ctrlz-token-file", file]).collect();
+        let (_, findings) = diagnosed(&[&flags[..], &token].concat());
+        let warned: Vec<_> =
+            of(&findings, "ControlZ").into_iter().filter(|f| f["verdict"] == "warn").collect();
+        assert_eq!(warned.len(), usize::from(told.is_some()), "{findings:?}");
+        assert_eq!(of(&findings, "running handler").len(), usize::from(told.is_none()), "{findings:?}");
+        if let (Some(told), Some(warned)) = (told, warned.first()) {
+            assert!(warned["detail"].as_str().is_some_and(|detail| detail.contains(told)), "{warned}");
+            let hint = warned["hint"].as_str().unwrap_or_default();
+            assert!(hint.contains("--ctrlz-token-file FILE") && hint.contains("handlers"), "{warned}");
+            assert!(!warned.to_string().contains("sesame"), "{warned}");
+        }
+    }
+}
+
 /// `validate --live` compares a configuration with that of a running server.
 #[test]
 fn a_configuration_is_compared_with_a_running_server() {

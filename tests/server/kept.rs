@@ -90,7 +90,9 @@ fn a_lost_directory_is_kept_also_after_a_restart() {
     wait_for_kept(&server, 29.0);
     assert_is_kept(&server, &file, &cause);
     let before = since(&server);
+    server.wait_for_log("configuration is degraded: ");
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    assert!(!server.log().contains("works again"), "a stop mends nothing: {}", server.log());
     drop(server);
     // A slash at the end of its URL makes no other store.
     let store = format!("--configStoreURL=fs://{}/", root.display());

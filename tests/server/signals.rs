@@ -4,7 +4,7 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::support::rpc::{Client, mixer as wire};
-use crate::support::{DEADLINE, Server, ServerBuilder, wait_for};
+use crate::support::{DEADLINE, Server, ServerBuilder, http, wait_for};
 use crate::text;
 
 /// A directory with one configuration file; without content the file has a comment.
@@ -238,6 +238,20 @@ fn every_line_of_a_json_log_is_json() {
     let mut levels = lines.iter().map(|line| line["level"].as_str().unwrap_or_default());
     assert!(!levels.any(|level| level == "error"), "{}", server.log());
     assert!(text(std::path::Path::new(&rotated)).lines().count() > 5);
+}
+
+/// The line of Istio Mixer names who built it, which is seldom known.
+#[test]
+fn the_start_tells_the_version() {
+    let directory = configuration("");
+    let native = on(&directory).native().start();
+    let lines: Vec<String> = native.log().lines().map(str::to_owned).collect();
+    let line = lines.iter().find_map(|line| line.strip_prefix("Mixer: "));
+    let version = line.unwrap_or_else(|| panic!("{lines:#?}"));
+    assert!(version.starts_with(env!("CARGO_PKG_VERSION")) && !version.contains("unknown"), "{version}");
+    assert_eq!(http("GET", &native.monitoring_url("/version"), "").expect("an answer").body, version);
+    let istio = on(&directory).start();
+    assert!(istio.log().lines().any(|line| line.starts_with("Istio Mixer: ")), "{}", istio.log());
 }
 
 #[test]

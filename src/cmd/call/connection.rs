@@ -156,8 +156,9 @@ impl MixerConnection {
         let Err(error) = answer else { return answer };
         let DialTarget::Tcp(address) = &self.dialer.target else { return Err(error) };
         let Some(cell) = self.found.as_ref().filter(|_| error.is_garbled) else { return Err(error) };
-        let Some(found) = cell.get_or_init(|| endpoint::identify(address)).await else { return Err(error) };
-        Err(match self.dialer.instead(address, *found) {
+        let found = cell.get_or_init(|| endpoint::identify(address)).await;
+        let instead = found.and_then(|found| self.dialer.instead(address, found));
+        Err(match instead.or_else(|| without_grpc(address, &error.message)) {
             Some((why, hint)) => error.unreachable(why, hint),
             None => error,
         })
@@ -298,7 +299,7 @@ fn rpc_error(status: &tonic::Status) -> RpcError {
     }
     // A status of the server has no source; a transport error has one.
     match deepest {
-        None => RpcError::new(status.code(), status.message()),
+        None => RpcError::new(status.code(), status.message()).garbled(is_no_grpc(status.message())),
         Some(cause) => {
             let code = match status.code() {
                 tonic::Code::Unknown | tonic::Code::Internal => tonic::Code::Unavailable,
@@ -309,17 +310,49 @@ fn rpc_error(status: &tonic::Status) -> RpcError {
     }
 }
 
+/// What the client says of an answer of HTTP/2 without the status of gRPC, before the status of HTTP.
+const WITHOUT_STATUS: &str = "grpc-status header missing, mapped from HTTP status code ";
+/// What it says of an answer whose content is no message.
+const NO_MESSAGE: &str = "protocol error: received message with invalid compression flag";
+
+/// Where it says which status of HTTP such an answer has.
+const WITH_STATUS: &str = " while receiving response with status: ";
+
+/// The status of HTTP of an answer of which the client says that it is none of gRPC.
+fn http_status(message: &str) -> Option<&str> {
+    let status = message.strip_prefix(WITHOUT_STATUS).or_else(|| {
+        let (_, status) = message.split_once(WITH_STATUS).filter(|_| message.starts_with(NO_MESSAGE))?;
+        Some(status)
+    });
+    status.and_then(|status| status.split(' ').next())
+}
+
+/// Whether the client says that an answer is none of gRPC. A gateway that has nobody to ask, or is asked too often, may have the API behind it.
+fn is_no_grpc(message: &str) -> bool {
+    http_status(message).is_some_and(|status| !status.starts_with('5') && status != "429")
+}
+
+/// What is wrong, and what helps, if a server of HTTP/2 answers that does not speak gRPC.
+fn without_grpc(address: &str, message: &str) -> Option<(String, String)> {
+    let status = http_status(message).filter(|status| *status != "200");
+    let status = status.map_or_else(String::new, |status| format!(" (status {status})"));
+    let why = format!("a server of HTTP/2 without gRPC answers at {address}{status}, not the API");
+    is_no_grpc(message).then(|| (why, usual_place(address)))
+}
+
+/// Where the API is by default, on the host of an address.
+fn usual_place(address: &str) -> String {
+    let host = address.rsplit_once(':').map(|(host, _)| host).filter(|host| !host.is_empty());
+    let host = host.unwrap_or("localhost");
+    format!("the API is at {host}:9091, unless --address or --port of `mixer server` say otherwise")
+}
+
 trait Duplex: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
 impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Duplex for T {}
 
 impl Dialer {
     /// What is wrong if this is found at the target, and what helps; `None` if it is the API.
     fn instead(&self, address: &str, found: Found) -> Option<(String, String)> {
-        let host = address.rsplit_once(':').map(|(host, _)| host).filter(|host| !host.is_empty());
-        let usual = format!(
-            "the API is at {}:9091, unless --address or --port of `mixer server` say otherwise",
-            host.unwrap_or("localhost")
-        );
         let is_tls = self.tls.is_some();
         match found {
             Found::Grpc if is_tls => Some((
@@ -335,7 +368,7 @@ impl Dialer {
                 format!("write https://{address}, or add --tls; {TRUST}"),
             )),
             Found::Controlz(_) | Found::Metrics | Found::Http => {
-                Some((format!("{} answers at {address}, not the API", found.name()), usual))
+                Some((format!("{} answers at {address}, not the API", found.name()), usual_place(address)))
             }
         }
     }
@@ -421,5 +454,49 @@ mod tests {
             "{}",
             error.message
         );
+    }
+
+    /// Answers every request of HTTP/2 with this status and content.
+    async fn http2(status: u16, content: &'static str) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let Ok(mut connection) = h2::server::handshake(stream).await else { return };
+                    while let Some(Ok((_, mut respond))) = connection.accept().await {
+                        let head = http::Response::builder().status(status).body(()).unwrap();
+                        let mut body = respond.send_response(head, false).unwrap();
+                        body.send_data(content.into(), true).unwrap();
+                    }
+                });
+            }
+        });
+        address
+    }
+
+    #[tokio::test]
+    async fn http2_without_grpc_is_told() {
+        for (status, content, told) in [
+            (200, "hello, this is no message of gRPC", Some("")),
+            (404, "", Some(" (status 404)")),
+            (403, "go away", Some(" (status 403)")),
+            // A gateway without anybody behind it.
+            (503, "no healthy upstream", None),
+        ] {
+            let address = http2(status, content).await;
+            let timeout = Some(Duration::from_secs(20));
+            let mut connection = MixerConnection::new(&address, timeout, None).explaining();
+            let error = connection.check(CheckRequest::default()).await.unwrap_err();
+            let why = told.map(|status| {
+                format!("a server of HTTP/2 without gRPC answers at {address}{status}, not the API")
+            });
+            assert_eq!(error.unreachable.as_ref().map(|(why, _)| why.clone()), why, "{error:?}");
+            let hint = error.hint().unwrap_or_default();
+            assert_eq!(hint.contains("the API is at 127.0.0.1:9091"), told.is_some(), "{error:?}");
+            // Nobody looks for Istio's client.
+            let mut legacy = MixerConnection::new(&address, timeout, None);
+            assert_eq!(legacy.check(CheckRequest::default()).await.unwrap_err().unreachable, None);
+        }
     }
 }

@@ -58,6 +58,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     findings.push(open_files());
     collectors(options, &mut findings).await;
     if is_running {
+        findings.extend(controlz::examine(options).await);
         findings.extend(handlers::examine_running(options).await);
         findings.extend(deliveries::examine(options).await);
         findings.extend(unlimited::examine(options).await);

@@ -8,9 +8,10 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use super::document::{ServerFlags, list, text};
+use crate::cmd::controlz::{GALLEY_SNAPSHOT, SNAPSHOTS};
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::io::Io;
-use crate::cmd::output::{self, OutputFormat};
+use crate::cmd::output::{self, OutputFormat, escaped};
 use crate::cmd::value;
 use mixer_base::regular_file;
 use mixer_base::secrets::{has_masked, mask_annotations, mask_document};
@@ -50,7 +51,12 @@ impl PartFlags {
     /// The document with this part; with `reveals` with its secrets, if galley may reveal them.
     fn path(&self, reveals: bool) -> String {
         let reveal = if reveals { "&reveal=1" } else { "" };
-        format!("/snapshotj/?group={}&collection={}{reveal}", self.group, self.collection)
+        format!("{SNAPSHOTS}?group={}&collection={}{reveal}", self.group, self.collection)
+    }
+
+    /// This part of what galley publishes.
+    fn published(&self, reveals: bool) -> Result<Value, Stop> {
+        self.at.controlz().get_kind(&self.path(reveals), GALLEY_SNAPSHOT)
     }
 }
 
@@ -84,7 +90,7 @@ pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
 }
 
 fn dump(args: &DumpArgs, io: &mut Io) -> Outcome {
-    let snapshot = args.part.at.controlz().get(&args.part.path(args.show_secrets))?;
+    let snapshot = args.part.published(args.show_secrets)?;
     match args.output {
         Some(OutputFormat::Yaml) => write!(io.out, "{}", output::yaml(&snapshot))?,
         Some(OutputFormat::Table | OutputFormat::Plain) => table(&snapshot, io)?,
@@ -133,9 +139,8 @@ fn resources(snapshot: &Value) -> BTreeMap<String, Value> {
 
 /// Secrets are compared and not shown.
 fn diff(args: &DiffArgs, io: &mut Io) -> Outcome {
-    let path = args.part.path(true);
-    let before = resources(&other(&args.other, &path, &args.part.at)?);
-    let after = resources(&args.part.at.controlz().get(&path)?);
+    let before = resources(&other(&args.other, &args.part)?);
+    let after = resources(&args.part.published(true)?);
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let mut is_equal = true;
     for name in names {
@@ -178,16 +183,17 @@ fn difference(old: &Value, new: &Value) -> Option<String> {
 }
 
 /// A dump of a file, or of another galley.
-fn other(place: &str, path: &str, at: &ServerFlags) -> Result<Value, Stop> {
+fn other(place: &str, part: &PartFlags) -> Result<Value, Stop> {
+    let name_another =
+        "name a dump of `galley snapshot dump`, or the ControlZ endpoint of a galley, HOST:PORT";
     let file = std::path::Path::new(place);
     if !file.exists() {
-        let name_another =
-            "name a dump of `galley snapshot dump`, or the ControlZ endpoint of a galley, HOST:PORT";
         let address = value::introspection_address(place).map_err(|why| {
             let what = format!("there is no file `{place}`, and it is no address");
             Failure::local(what).cause(why).hint(name_another)
         })?;
-        return at.other(&address, "ADDRESS").get(path).map_err(|stop| match stop {
+        let galley = part.at.other(&address, "ADDRESS");
+        return galley.get_kind(&part.path(true), GALLEY_SNAPSHOT).map_err(|stop| match stop {
             Stop::Failure(failure) if !place.contains(':') => {
                 let what = format!("there is no file `{place}`, and no galley at this address");
                 Failure { what, ..*failure }.hint(name_another).into()
@@ -197,5 +203,13 @@ fn other(place: &str, path: &str, at: &ServerFlags) -> Result<Value, Stop> {
     }
     let failed = |cause: String| Stop::from(Failure::local(format!("cannot read `{place}`")).cause(cause));
     let text = regular_file::read_text(file, MAX_FILE).map_err(|error| failed(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+    let dump: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    match self::text(&dump, "kind") {
+        GALLEY_SNAPSHOT => Ok(dump),
+        kind => {
+            let what = if kind.is_empty() { "a document without a kind" } else { kind };
+            let failure = Failure::local(format!("`{place}` is no dump of galley, but {}", escaped(what)));
+            Err(failure.hint(name_another).into())
+        }
+    }
 }

@@ -40,7 +40,7 @@ pub(super) async fn respond(
     // Cached answers are shared by all callers.
     let depends_on_caller = set_principal(worker.principal(call), published, &mut bag);
     let cache = published.cache.as_deref().filter(|_| !depends_on_caller);
-    let cache = match looked_up(cache, published, body, &request, &bag) {
+    let cache = match looked_up(cache, published, body, &request, (&bag, trace)) {
         Ok(framed) => return Ok(framed),
         Err(missed) => missed,
     };
@@ -81,10 +81,10 @@ fn looked_up<'c>(
     published: &Published,
     body: &[u8],
     request: &CheckRequest<'_>,
-    bag: &AttributeBag<'_>,
+    call: (&AttributeBag<'_>, Trace<'_>),
 ) -> Result<Bytes, Option<(&'c CheckCache<CheckAnswer>, Miss)>> {
     let Some(cache) = cache else { return Err(None) };
-    cached_response(cache, published, body, request, bag).map_err(|miss| Some((cache, miss)))
+    cached_response(cache, published, body, request, call).map_err(|miss| Some((cache, miss)))
 }
 
 /// The response from the check cache. Errors: it has none.
@@ -93,7 +93,7 @@ fn cached_response(
     published: &Published,
     body: &[u8],
     request: &CheckRequest<'_>,
-    bag: &AttributeBag<'_>,
+    (bag, trace): (&AttributeBag<'_>, Trace<'_>),
 ) -> Result<Bytes, Miss> {
     cache.find(bag, request.global_word_count, |answer, remaining| {
         // Every check that passes allocates its quotas.
@@ -101,6 +101,9 @@ fn cached_response(
             return None;
         }
         if answer.status_code != 0 {
+            if let Some(trace) = trace {
+                trace.borrow_mut().refused_from_cache(answer.refused_by.as_ref());
+            }
             let refusal = Refusal {
                 code: answer.status_code,
                 message: &answer.status_message,

@@ -14,7 +14,13 @@ use crate::metrics::{Collect, Collected, Family};
 
 /// The components of a process and their degradations. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Degradations(Arc<Mutex<BTreeMap<&'static str, Option<Degradation>>>>);
+pub struct Degradations(Arc<Mutex<Components>>);
+
+#[derive(Debug, Default)]
+struct Components {
+    by_name: BTreeMap<&'static str, Option<Degradation>>,
+    is_stopping: bool,
+}
 
 /// Why a component does not work as it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +36,11 @@ impl Degradations {
     /// Sets whether a component works. Each transition is logged once.
     pub fn set(&self, component: &'static str, status: Result<(), String>) {
         let mut components = self.0.lock();
-        let known = components.entry(component).or_default();
+        let is_stopping = components.is_stopping;
+        let known = components.by_name.entry(component).or_default();
         match (status, &mut *known) {
             (Ok(()), None) => {}
+            (Ok(()), Some(_)) if is_stopping => {}
             (Ok(()), Some(degradation)) => {
                 let (why, time) = (&degradation.why, degradation.started.elapsed());
                 info!(component, "{component} works again; for {time:.1?} it was degraded: {why}");
@@ -46,16 +54,21 @@ impl Degradations {
         }
     }
 
+    /// The process stops: what is taken down from here on does not work again, and stays degraded until the end.
+    pub fn stopping(&self) {
+        self.0.lock().is_stopping = true;
+    }
+
     /// The components that do not work as they should, by name.
     pub fn list(&self) -> Vec<(&'static str, Degradation)> {
-        let components = self.0.lock();
+        let components = &self.0.lock().by_name;
         components.iter().filter_map(|(name, degradation)| Some((*name, degradation.clone()?))).collect()
     }
 }
 
 impl Collect for Degradations {
     fn collect(&self, out: &mut Collected) {
-        for (component, degradation) in self.0.lock().iter() {
+        for (component, degradation) in &self.0.lock().by_name {
             let value = f64::from(u8::from(degradation.is_some()));
             out.add(Family::ComponentDegraded, &[component], value);
         }
@@ -97,6 +110,28 @@ mod tests {
             [
                 "warn store is degraded: lstat /x {\"component\": \"store\"}",
                 "info store works again; for TIME it was degraded: open /x {\"component\": \"store\"}",
+            ]
+        );
+    }
+    /// Nothing was mended: the server took down what was degraded.
+    #[test]
+    fn nothing_works_again_because_the_process_stops() {
+        let degradations = Degradations::default();
+        let records = log::tests::records(|| {
+            degradations.set("configuration", Err("an error".to_owned()));
+            degradations.clone().stopping();
+            degradations.set("configuration", Ok(()));
+            degradations.set("log", Err("disk full".to_owned()));
+        });
+        assert_eq!(
+            degradations.list().iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            ["configuration", "log"]
+        );
+        assert_eq!(
+            records,
+            [
+                "warn configuration is degraded: an error {\"component\": \"configuration\"}",
+                "warn log is degraded: disk full {\"component\": \"log\"}",
             ]
         );
     }

@@ -338,6 +338,18 @@ impl Metrics {
         }
     }
 
+    /// The sum of the counters of a family over all label values.
+    pub fn total(&self, family: Family) -> u64 {
+        let tables = self.tables.lock();
+        let from = tables.cells.range((family, Vec::new())..);
+        let of_family = from.take_while(|((other, _), _)| *other == family);
+        let counts = of_family.map(|(_, cell)| match cell {
+            Registered::Counter(counter) => counter.get(),
+            Registered::Gauge(_) | Registered::Histogram(_) => 0,
+        });
+        counts.sum()
+    }
+
     /// Every family that has a value, and those of the process, in name order; samples by label values.
     pub fn samples(&self) -> Vec<FamilySamples> {
         let tables = self.tables.lock();

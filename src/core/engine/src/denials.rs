@@ -145,7 +145,7 @@ pub struct Denial {
     pub time: SystemTime,
     /// Code of `google.rpc.Status`.
     pub code: i32,
-    /// Message of the status.
+    /// Message of the status. One that is too long to be kept ends in `…`.
     pub message: String,
     /// What kind of thing refused the request.
     pub kind: DenialKind,
@@ -199,6 +199,8 @@ struct RecordedDenial {
     /// Lengths in bytes.
     message: usize,
     by: usize,
+    /// Whether the message is longer.
+    is_cut: bool,
     /// Length in bytes; `None` if it did not fit.
     request: Option<usize>,
 }
@@ -264,8 +266,9 @@ impl Denials {
 
     /// Puts a denial into the ring and returns its id.
     fn keep(&self, refusal: Refusal<'_>, snapshot: &Snapshot, request: &[u8]) -> u64 {
-        let message = refusal.message;
-        let message = message.get(..message.floor_char_boundary(MAX_VALUE)).unwrap_or_default().as_bytes();
+        let text = refusal.message;
+        let message = text.get(..text.floor_char_boundary(MAX_VALUE)).unwrap_or_default().as_bytes();
+        let is_cut = message.len() < text.len();
         // The name, without an allocation unless it is cut.
         let mut buffer = [0; MAX_NAME];
         let parts = || refusal.by.parts().into_iter().filter(|part| !part.is_empty()).enumerate();
@@ -311,6 +314,7 @@ impl Denials {
             kind: refusal.by.kind(),
             message: message.len(),
             by: by.len(),
+            is_cut,
             request,
         });
         id
@@ -370,11 +374,15 @@ impl RecordedDenial {
             Some((attributes(&bag, &self.secrets), SecretValues::of(&bag, &self.secrets)))
         });
         let (attributes, secrets) = decoded.unzip();
+        let mut message = secrets.unwrap_or_default().mask(&String::from_utf8_lossy(message));
+        if self.is_cut {
+            message.push('…');
+        }
         Denial {
             id: self.id,
             time: self.time,
             code: self.code,
-            message: secrets.unwrap_or_default().mask(&String::from_utf8_lossy(message)),
+            message,
             kind: self.kind,
             by: String::from_utf8_lossy(by).into_owned(),
             snapshot: self.snapshot,

@@ -89,7 +89,16 @@ pub(crate) struct Domain {
     pub(crate) name: String,
     /// The first level of descriptor entries.
     pub(crate) descriptors: DescriptorTree,
-    /// `file:line` of the resource.
+    /// The resource; of several with one name, the first.
+    pub(crate) written: Written,
+}
+
+/// Where something is written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Written {
+    /// The full name of the resource.
+    pub(crate) resource: String,
+    /// `file:line`.
     pub(crate) place: String,
 }
 
@@ -120,6 +129,8 @@ pub(crate) struct CheckQuota {
     pub(crate) matches: Vec<Vec<(SlotId, TextTest)>>,
     /// Names and amounts.
     pub(crate) quotas: Vec<(String, i64)>,
+    /// Its rule.
+    pub(crate) written: Written,
 }
 
 /// A test of a string attribute.
@@ -248,8 +259,8 @@ pub(crate) struct QuotaSelector {
     pub(crate) entries: Vec<(String, Wildcard)>,
     /// The short name of a quota instance.
     pub(crate) quota: String,
-    /// `file:line` of the selector.
-    pub(crate) place: String,
+    /// The selector.
+    pub(crate) written: Written,
 }
 
 /// A decoded resource.

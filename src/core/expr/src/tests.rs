@@ -452,6 +452,18 @@ fn explanations_have_the_outcome_of_every_part() {
     ip1 = not evaluated
 "#
     );
+    // A constant is no part, unless it may decide.
+    assert_eq!(
+        explained(r#"s1.startsWith("a") == false"#, &[("s1", "abc".into())]),
+        r#"s1.startsWith("a") == false = false
+  s1.startsWith("a") = true
+    s1 = "abc"
+"#
+    );
+    assert_eq!(
+        explained("b1 || true", &[("b1", false.into())]),
+        "b1 || true = true\n  b1 = false\n  true = true\n"
+    );
 }
 
 /// Whoever obeys a hint does not meet the next error.

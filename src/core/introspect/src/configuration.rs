@@ -1,6 +1,6 @@
 //! The configuration: resources of the store, diagnostics, and each resource with its source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -228,9 +228,36 @@ pub(super) fn first_errors(server: &Server) -> Markup {
     }
 }
 
+/// Whether a resource has a namespace. A file of rate limits has a domain only; its key has that of its kind.
+fn has_namespace(resource: &RawResource) -> bool {
+    resource.key.kind != resource.key.namespace || resource.document().get("metadata").is_some()
+}
+
 /// A link to a resource.
 pub(super) fn link(full_name: &str) -> Markup {
-    html! { a.resource href={ "/configz/resource?name=" (form::encoded(full_name)) } { (full_name) } }
+    link_as(full_name, full_name)
+}
+
+/// A link to a resource, with another text than its name; the text alone without a name.
+pub(super) fn link_as(full_name: &str, text: &str) -> Markup {
+    html! {
+        @if full_name.is_empty() { (text) }
+        @else { a.resource href={ "/configz/resource?name=" (form::encoded(full_name)) } { (text) } }
+    }
+}
+
+/// The resources of the handlers of a snapshot, by the names of these.
+pub(super) struct HandlerLinks<'s>(HashMap<&'s str, &'s ResourceKey>);
+
+impl<'s> HandlerLinks<'s> {
+    pub(super) fn of(snapshot: &'s Snapshot) -> Self {
+        Self(snapshot.handlers.iter().map(|handler| (&*handler.name, &handler.key)).collect())
+    }
+
+    /// The name of a handler, as a link if it is configured.
+    pub(super) fn show(&self, name: &str) -> Markup {
+        link_as(&self.0.get(name).map(|key| key.to_string()).unwrap_or_default(), name)
+    }
 }
 
 fn resources(published: &Published, contents: &StoreContents, q: &str, kind: &str) -> Markup {
@@ -266,7 +293,7 @@ fn resources(published: &Published, contents: &StoreContents, q: &str, kind: &st
                     tr {
                         th scope="row" { a href={ "/configz/resource?name=" (form::encoded(name)) } { (resource.key.name) } }
                         td data-label="Kind" { (resource.key.kind) }
-                        td data-label="Namespace" { (resource.key.namespace) }
+                        td data-label="Namespace" { @if has_namespace(resource) { (resource.key.namespace) } @else { span.dim title="a file of rate limits has none" { "–" } } }
                         td.dim data-label="Source" { (resource.origin.place()) }
                         td data-label="State" { @match worst.get(name.as_str()) {
                             Some(Severity::Error) => span.pill.bad { "error" },

@@ -58,12 +58,15 @@ pub(super) fn page(server: &Server) -> Response {
                 (conditions(server))
                 (super::envoy::unlimited_notice(server))
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
-                dl.figures.(if trend.limits_total > 0 { "three" } else { "four" }) {
+                dl.figures.(columns(&trend)) {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))
                     @if trend.limits_total > 0 {
                         (format::figure("Rate limits", format!("{}/s", format::short(trend.limits.now())), html! { (format::count(trend.limits_total)) " total" }))
                     }
                     (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" @if trend.logs_total > 0 { ", " (format::count(trend.logs_total)) " of them messages of access logs" } }))
+                    @if trend.entries_total > 0 {
+                        (format::figure("Log entries", format::count(trend.entries_total), html! { "of access logs, in total" }))
+                    }
                     (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " total" }))
                     (format::figure("Check, p99", html! { a href="/latencyz/" { (format::at_most(trend.check_p99.now(), f64::INFINITY)) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
                     (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))
@@ -91,6 +94,15 @@ pub(super) fn page(server: &Server) -> Response {
         },
     }
     .answer(server)
+}
+
+/// Eight figures, and one each for rate limits and access logs: in how many columns.
+fn columns(trend: &View) -> &'static str {
+    match (trend.limits_total > 0, trend.entries_total > 0) {
+        (false, false) => "four",
+        (true, true) => "five",
+        _ => "three",
+    }
 }
 
 /// The plot of calls.

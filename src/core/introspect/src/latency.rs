@@ -4,6 +4,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
 
+use super::configuration::HandlerLinks;
 use super::page::Page;
 use super::quantile::quantile;
 use super::{Server, format, plot};
@@ -73,7 +74,8 @@ impl Durations {
 
 /// The page.
 pub(super) fn page(server: &Server) -> Response {
-    let latencies = json(server);
+    let (latencies, published) = (json(server), server.runtime.load_full());
+    let links = HandlerLinks::of(published.routes.snapshot());
     let trend = server.trend.view(server);
     Page {
         path: "/latencyz/",
@@ -89,7 +91,7 @@ pub(super) fn page(server: &Server) -> Response {
                 @if latencies.calls.is_empty() { (format::nothing("No call yet.")) }
                 div.columns { @for calls in &latencies.calls { (histogram(calls)) } }
                 h2 { "Handlers" }
-                @if latencies.handlers.is_empty() { (format::nothing("No handler call yet.")) } @else { (handlers(&latencies.handlers)) }
+                @if latencies.handlers.is_empty() { (format::nothing("No handler call yet.")) } @else { (handlers(&latencies.handlers, &links)) }
             }
         },
     }
@@ -128,14 +130,14 @@ fn histogram(calls: &Durations) -> Markup {
     }
 }
 
-fn handlers(list: &[Durations]) -> Markup {
+fn handlers(list: &[Durations], links: &HandlerLinks<'_>) -> Markup {
     let slowest = list.iter().map(|d| d.p99.min(d.last_bound())).fold(0.0, f64::max).max(1e-9);
     html! {
         div.scroll { table.numbers.cards {
             thead { tr { th { "Handler" } th { "Template" } th { "Outcome" } th.number { "Calls" } th.number { "Mean" } th.number { "p50" } th.number { "p99" } th {} } }
             tbody { @for d in list {
                 tr {
-                    th scope="row" { (label(d, "handler")) " " small.dim { (label(d, "adapter")) } }
+                    th scope="row" { (links.show(label(d, "handler"))) " " small.dim { (label(d, "adapter")) } }
                     td data-label="Template" { (label(d, "meshFunction")) }
                     td data-label="Outcome" { @if label(d, "error") == "true" { span.pill.bad { "error" } } @else { span.pill.good { "ok" } } }
                     td.number data-label="Calls" { (format::count(d.count)) }

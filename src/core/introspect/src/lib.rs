@@ -419,7 +419,8 @@ fn mixer_routes() -> Router<Shared> {
             "rulej",
             get(async |State(s): State<Shared>| {
                 let published = s.runtime.load_full();
-                json(&rules::json(&published, &|name| s.metrics.counts_of_rule(name)))
+                let contents = s.store.contents();
+                json(&rules::json(&published, &contents, &|name| s.metrics.counts_of_rule(name)))
             }),
         ))
         .merge(served("explainz", any(explain::page)))

@@ -3,22 +3,28 @@
 use std::collections::HashMap;
 
 use maud::{Markup, html};
+use serde::Serialize;
 
-use super::{Server, format, plot};
+use super::{Server, configuration, format, plot};
 use mixer_base::metrics::{Family, FamilySample, FamilySamples, SampleValue};
 
 /// Maximum number of limits on the page.
 const LISTED: usize = 200;
 
-/// A limit of a file and its hits since the start.
-#[derive(Debug)]
-struct Limited {
+/// JSON of a limit of a file, and its hits since the start.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct DescriptorLimit {
     /// Domain and entries.
     name: String,
-    limit: String,
-    place: String,
+    /// For example `3 per HOUR`.
+    rate: String,
     hits: u64,
-    over: u64,
+    over_limit: u64,
+    /// The full name of the resource.
+    resource: String,
+    /// `file:line`.
+    place: String,
 }
 
 /// The hits of a family by the name of the limit.
@@ -32,7 +38,8 @@ fn counted(families: &[FamilySamples], family: Family) -> HashMap<String, u64> {
     found.into_iter().flat_map(|family| &family.samples).filter_map(of).collect()
 }
 
-fn list(server: &Server) -> Vec<Limited> {
+/// All limits: those that refuse first.
+pub(super) fn json(server: &Server) -> Vec<DescriptorLimit> {
     let mappings = server.runtime.load_full().routes.snapshot().mappings();
     let mut limits = mappings.into_iter().filter(|mapping| mapping.what == "limit").peekable();
     if limits.peek().is_none() {
@@ -42,31 +49,32 @@ fn list(server: &Server) -> Vec<Limited> {
     let [hits, over] =
         [Family::RatelimitTotalHits, Family::RatelimitOverLimit].map(|family| counted(&families, family));
     let of = |counts: &HashMap<String, u64>, name: &str| counts.get(name).copied().unwrap_or(0);
-    let mut all: Vec<Limited> = limits
-        .map(|limit| Limited {
+    let mut all: Vec<DescriptorLimit> = limits
+        .map(|limit| DescriptorLimit {
             hits: of(&hits, &limit.from),
-            over: of(&over, &limit.from),
+            over_limit: of(&over, &limit.from),
             name: limit.from,
-            limit: limit.to,
+            rate: limit.to,
+            resource: limit.resource,
             place: limit.place,
         })
         .collect();
-    all.sort_by_key(|limit| std::cmp::Reverse((limit.over, limit.hits)));
+    all.sort_by_key(|limit| std::cmp::Reverse((limit.over_limit, limit.hits)));
     all
 }
 
 /// The table of limits; `None` if there are none.
 pub(super) fn table(server: &Server) -> Option<Markup> {
-    let all = list(server);
-    let row = |limit: &Limited| {
+    let all = json(server);
+    let row = |limit: &DescriptorLimit| {
         html! {
             tr {
                 th scope="row" { code { (limit.name) } }
-                td data-label="Limit" { (limit.limit) }
+                td data-label="Limit" { (limit.rate) }
                 td.number data-label="Hits" { (format::count(limit.hits)) }
-                td.wide { (plot::bar(limit.over as f64 / limit.hits.max(1) as f64)) }
-                td.number data-label="Over the limit" { span.bad[limit.over > 0] { (format::count(limit.over)) } }
-                td.dim data-label="Source" { (limit.place) }
+                td.wide { (plot::bar(limit.over_limit as f64 / limit.hits.max(1) as f64)) }
+                td.number data-label="Over the limit" { span.bad[limit.over_limit > 0] { (format::count(limit.over_limit)) } }
+                td.dim data-label="Source" { (configuration::link_as(&limit.resource, &limit.place)) }
             }
         }
     };

@@ -7,6 +7,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
 
+use super::limits::DescriptorLimit;
 use super::page::Page;
 use super::{Server, configuration, format, plot};
 use mixer_base::secrets::{MASKED, is_secret, mask_text};
@@ -150,8 +151,22 @@ fn text(key: &QuotaKey) -> String {
     key.iter().map(part).collect::<Vec<_>>().join(", ")
 }
 
+/// JSON of the page: quotas of handlers, then limits of descriptors.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Limiting {
+    Quota(Box<Quota>),
+    Descriptor(DescriptorLimit),
+}
+
+/// All quotas and limits.
+pub(super) fn json(server: &Server) -> Vec<Limiting> {
+    let quotas = quotas(server).into_iter().map(Box::new).map(Limiting::Quota);
+    quotas.chain(super::limits::json(server).into_iter().map(Limiting::Descriptor)).collect()
+}
+
 /// All quotas.
-pub(super) fn json(server: &Server) -> Vec<Quota> {
+fn quotas(server: &Server) -> Vec<Quota> {
     let quota = |Found { handler, quota }: Found| Quota {
         overrides: quota
             .top

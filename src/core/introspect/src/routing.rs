@@ -3,6 +3,7 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
+use super::configuration::HandlerLinks;
 use super::page::Page;
 use super::{Server, configuration, explain, form, format, parameter};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
@@ -33,7 +34,8 @@ fn short(variety: &str) -> String {
 /// The page.
 pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
     let (q, variety) = (parameter(parameters, "q"), parameter(parameters, "variety"));
-    let outline = json(&server.runtime.load_full());
+    let published = server.runtime.load_full();
+    let (outline, handlers) = (json(&published), HandlerLinks::of(published.routes.snapshot()));
     let rows = rows(&outline, q, variety);
     Page {
         path: "/routesz/",
@@ -57,7 +59,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
             div #routes data-filtered {
                 div.scroll { table.cards {
                     thead { tr { th { "Requests" } th { "Namespace" } th { "Condition" } th { "Handler" } th { "Instances" } th { "Rules" } } }
-                    tbody { @for row in rows.iter().take(LISTED) { (row_markup(row)) } }
+                    tbody { @for row in rows.iter().take(LISTED) { (row_markup(row, &handlers)) } }
                 } }
                 @if rows.is_empty() { (format::nothing("No route matches.")) }
                 (format::shown(rows.len().min(LISTED), rows.len()))
@@ -82,7 +84,7 @@ fn of_envoy(outline: &RoutingOutline, q: &str) -> Markup {
                         th scope="row" { (mapping.what) }
                         td data-label="From" { code { (mapping.from) } }
                         td data-label="To" { code { (mapping.to) } }
-                        td.dim data-label="Source" { (mapping.place) }
+                        td.dim data-label="Source" { (configuration::link_as(&mapping.resource, &mapping.place)) }
                     }
                 } }
             } }
@@ -120,14 +122,14 @@ fn rows<'o>(outline: &'o RoutingOutline, q: &str, variety: &str) -> Vec<Row<'o>>
     rows
 }
 
-fn row_markup(row: &Row<'_>) -> Markup {
+fn row_markup(row: &Row<'_>, handlers: &HandlerLinks<'_>) -> Markup {
     let names = |list: &[String]| html! { @for (i, name) in list.iter().enumerate() { @if i > 0 { br; } (configuration::link(name)) } };
     html! {
         tr {
             td data-label="Requests" { (short(row.variety)) }
             td data-label="Namespace" { (row.namespace) @if row.destination.inherited { " " span.pill { "inherited" } } }
             td data-label="Condition" { @match &row.group.condition { Some(text) => code.expression { (text) }, None => span.dim { "always" } } }
-            th scope="row" data-label="Handler" { (row.destination.handler) " " small.dim { (row.destination.adapter) } }
+            th scope="row" data-label="Handler" { (handlers.show(&row.destination.handler)) " " small.dim { (row.destination.adapter) } }
             td data-label="Instances" { (names(&row.group.instances)) }
             td data-label="Rules" { (names(&row.group.rules)) }
         }

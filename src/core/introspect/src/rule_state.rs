@@ -4,14 +4,18 @@ use maud::{Markup, html};
 
 use super::format;
 use mixer_base::metrics::RuleCounts;
+use mixer_config::ResourceKey;
 use mixer_engine::handler::HandlerTable;
-use mixer_engine::runtime::Published;
+use mixer_engine::runtime::{KeptResource, Published};
 use mixer_engine::snapshot::{Condition, RuleConfig};
 
 /// How many rules are in effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Effect {
+    /// Also in their previous version.
     pub(super) in_effect: usize,
+    /// Those of them whose version in the store has an error.
+    previous: usize,
     /// Their condition does not compile.
     broken: usize,
     dry_run: usize,
@@ -21,10 +25,13 @@ pub(super) struct Effect {
 
 impl Effect {
     pub(super) fn of(published: &Published) -> Self {
-        let mut effect = Self { in_effect: 0, broken: 0, dry_run: 0, without_handler: 0 };
+        let mut effect = Self { in_effect: 0, previous: 0, broken: 0, dry_run: 0, without_handler: 0 };
         for rule in &published.routes.snapshot().rules {
             match state(rule, published.routes.handlers()) {
-                State::InEffect => effect.in_effect += 1,
+                State::InEffect => {
+                    effect.in_effect += 1;
+                    effect.previous += usize::from(is_kept(&published.kept, &rule.key));
+                }
                 State::Broken => effect.broken += 1,
                 State::DryRun => effect.dry_run += 1,
                 State::WithoutHandler => effect.without_handler += 1,
@@ -37,6 +44,7 @@ impl Effect {
     pub(super) fn note(self) -> Markup {
         html! {
             "in effect"
+            @if self.previous > 0 { ", " span.bad { (self.previous) " of them in the previous version" } }
             @if self.dry_run > 0 { ", " (self.dry_run) " in dry run" }
             @if self.without_handler > 0 { ", " span.bad { (self.without_handler) " without handler" } }
             @if self.broken > 0 { ", " span.bad { (self.broken) " not compiled" } }
@@ -52,6 +60,11 @@ pub(super) enum State {
     /// It does nothing: no action has a handler that was built.
     WithoutHandler,
     Broken,
+}
+
+/// Whether a resource serves in its previous version.
+pub(super) fn is_kept(kept: &[KeptResource], key: &ResourceKey) -> bool {
+    kept.binary_search_by(|kept| kept.key.cmp(key)).is_ok()
 }
 
 /// A default whose condition does not compile is in effect: it closes its namespace.

@@ -1,16 +1,15 @@
 //! The rules: what each has done, what it uses, and where it is written.
 
-use std::collections::HashSet;
-
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::rule_state::{Effect, State, state};
+use super::rule_state::{Effect, State, is_kept, state};
 use super::{Server, configuration, format, parameter, plot};
 use mixer_base::metrics::RuleCounts;
 use mixer_base::secrets::mask_text;
+use mixer_config::store::StoreContents;
 use mixer_engine::runtime::Published;
 
 /// Maximum number of rules on the page.
@@ -19,14 +18,21 @@ const LISTED: usize = 300;
 /// Most rules of a page that refreshes itself.
 const LIVE: usize = 5000;
 
+/// The kind of rules.
+const KIND: &str = "rule";
+/// The state of a rule whose version in the store has an error, while the one before it is in effect.
+const PREVIOUS: &str = "previous version";
+/// The state of a rule of the store that is no part of the configuration that serves.
+const NOT_SERVED: &str = "not served";
+
 /// JSON of a rule.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rule {
     name: String,
-    /// `in effect`, `dry run`, `without handler` or `not compiled`.
+    /// `in effect`, `previous version`, `dry run`, `without handler`, `not compiled` or `not served`.
     state: &'static str,
-    /// The previous version serves, not the one of the store.
+    /// The previous version serves, not the one of the store, also where it is not in effect.
     previous_version: bool,
     condition: String,
     handlers: Vec<String>,
@@ -50,29 +56,43 @@ impl From<RuleCounts> for Counts {
     }
 }
 
-/// All rules, in their order.
-pub(super) fn json(published: &Published, counts: &dyn Fn(&str) -> Option<RuleCounts>) -> Vec<Rule> {
-    let (rules, handlers) = (published.routes.snapshot().rules.iter(), published.routes.handlers());
-    let kept: HashSet<_> = published.kept.iter().map(|kept| &kept.key).collect();
-    rules
-        .map(|rule| {
-            let name = rule.key.to_string();
-            let state = state(rule, handlers);
-            // What cannot hit has no counters.
-            let never = matches!(state, State::Broken | State::WithoutHandler).then(RuleCounts::default);
-            let instances = rule.actions.iter().flat_map(|action| &action.instances);
-            Rule {
-                state: state.name(),
-                previous_version: kept.contains(&rule.key),
-                condition: mask_text(&rule.match_text).into_owned(),
-                handlers: rule.actions.iter().map(|action| action.handler.key.to_string()).collect(),
-                instances: instances.map(|instance| instance.key.to_string()).collect(),
-                place: rule.origin.place(),
-                counts: counts(&name).or(never).map(Counts::from),
-                name,
-            }
-        })
-        .collect()
+/// All rules, in their order, then those of the store that do not serve.
+pub(super) fn json(
+    published: &Published,
+    store: &StoreContents,
+    counts: &dyn Fn(&str) -> Option<RuleCounts>,
+) -> Vec<Rule> {
+    let (rules, handlers) = (&published.routes.snapshot().rules, published.routes.handlers());
+    let served = rules.iter().map(|rule| {
+        let name = rule.key.to_string();
+        let (state, kept) = (state(rule, handlers), is_kept(&published.kept, &rule.key));
+        // What cannot hit has no counters.
+        let never = matches!(state, State::Broken | State::WithoutHandler).then(RuleCounts::default);
+        let instances = rule.actions.iter().flat_map(|action| &action.instances);
+        Rule {
+            state: if kept && state == State::InEffect { PREVIOUS } else { state.name() },
+            previous_version: kept,
+            condition: mask_text(&rule.match_text).into_owned(),
+            handlers: rule.actions.iter().map(|action| action.handler.key.to_string()).collect(),
+            instances: instances.map(|instance| instance.key.to_string()).collect(),
+            place: rule.origin.place(),
+            counts: counts(&name).or(never).map(Counts::from),
+            name,
+        }
+    });
+    let others = store.resources.iter().filter(|resource| *resource.key.kind == *KIND);
+    let others = others.filter(|resource| rules.get(&resource.key).is_none());
+    let others = others.map(|resource| Rule {
+        name: resource.key.to_string(),
+        state: NOT_SERVED,
+        previous_version: false,
+        condition: String::new(),
+        handlers: Vec::new(),
+        instances: Vec::new(),
+        place: resource.origin.place(),
+        counts: None,
+    });
+    served.chain(others).collect()
 }
 
 /// The page.
@@ -80,7 +100,8 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     let q = parameter(parameters, "q");
     let published = server.runtime.load_full();
     let effect = Effect::of(&published);
-    let all = json(&published, &|name| server.metrics.counts_of_rule(name));
+    let contents = server.store.contents();
+    let all = json(&published, &contents, &|name| server.metrics.counts_of_rule(name));
     let mut found: Vec<&Rule> = all.iter().filter(|rule| is_wanted(rule, q)).collect();
     let work = |rule: &Rule| rule.counts.as_ref().map_or((0, 0), |c| (c.denials, c.hits));
     found.sort_by_key(|rule| std::cmp::Reverse(work(rule)));
@@ -118,6 +139,7 @@ fn row(rule: &Rule, most: u64) -> Markup {
         html! {
             @match &rule.counts {
                 Some(counts) => (format::count(of(counts))),
+                None if rule.state == NOT_SERVED => span.dim { "–" },
                 None => span.dim title="counted with other rules" { "–" },
             }
         }
@@ -129,8 +151,8 @@ fn row(rule: &Rule, most: u64) -> Markup {
             th scope="row" {
                 (configuration::link(&rule.name))
                 @if rule.state != State::InEffect.name() { " " span.pill.warn { (rule.state) } }
-                @if rule.previous_version { " " span.pill.warn { "previous version" } }
-                br; small { @if rule.condition.is_empty() { span.dim { "always" } } @else { code.expression { (rule.condition) } } }
+                @if rule.previous_version && rule.state != PREVIOUS { " " span.pill.warn { (PREVIOUS) } }
+                br; small { @if rule.state == NOT_SERVED { span.dim { "see its problems" } } @else if rule.condition.is_empty() { span.dim { "always" } } @else { code.expression { (rule.condition) } } }
             }
             td.number data-label="Hits" { (number(|counts| counts.hits)) }
             td.wide { (plot::bar(hits as f64 / most as f64)) }

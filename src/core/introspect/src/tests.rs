@@ -10,6 +10,7 @@ use tower::ServiceExt as _;
 use super::*;
 use mixer_base::budget::Share;
 use mixer_base::log::LogOptions;
+use mixer_base::metrics::Family;
 use mixer_config::store::MemoryStore;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::check_cache::CheckCacheLimits;
@@ -83,7 +84,11 @@ struct Fixture {
 
 impl Fixture {
     async fn new(guard: Guard) -> Self {
-        let store = Arc::new(MemoryStore::new("memory://", [("conf.yaml", CONFIGURATION)]));
+        Self::of(guard, CONFIGURATION, ConfigPolicy::serve_valid()).await
+    }
+
+    async fn of(guard: Guard, configuration: &str, policy: ConfigPolicy) -> Self {
+        let store = Arc::new(MemoryStore::new("memory://", [("conf.yaml", configuration)]));
         let metrics = Arc::new(Metrics::new());
         let builder = SnapshotBuilder::new(SnapshotOptions::new(Registry {
             adapters: mixer_adapters::INVENTORY,
@@ -102,7 +107,7 @@ impl Fixture {
                 build_timeout: Duration::from_secs(5),
             },
             metrics: Arc::clone(&metrics),
-            policy: ConfigPolicy::serve_valid(),
+            policy,
         };
         let mut configurator = Configurator::new(Arc::clone(&runtime), builder, options);
         configurator.apply().await;
@@ -198,6 +203,76 @@ async fn rules_that_do_not_compile_are_not_in_effect() {
     let expected = [("close", "in effect"), ("crooked", "not compiled"), ("moor", "in effect")];
     let expected = expected.map(|(name, state)| (format!("{name}.rule.istio-system"), state));
     assert_eq!(states, expected.each_ref().map(|(name, state)| (name.as_str(), *state)));
+}
+
+/// Those that are configured; what was called before may be gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn handlers_of_routes_and_latencies_lead_to_their_resources() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let metrics = &fixture.server.metrics;
+    for handler in ["gate.istio-system", "gone.istio-system"] {
+        metrics.dispatch(handler, "denier", "checknothing").record(Duration::from_micros(7), false);
+    }
+    let link = "href=\"/configz/resource?name=gate.handler.istio-system\">gate.istio-system</a>";
+    for path in ["/routesz/", "/latencyz/"] {
+        let page = fixture.get(path).await;
+        assert!(page.contains(link), "{path}: {page}");
+    }
+    let page = fixture.get("/latencyz/").await;
+    assert!(page.contains("gone.istio-system") && !page.contains("gone.istio-system</a>"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_overview_counts_the_entries_of_access_logs() {
+    let fixture = Fixture::new(Guard::default()).await;
+    assert!(!fixture.get("/").await.contains("Log entries"));
+    let metrics = &fixture.server.metrics;
+    metrics.counter(Family::BridgeLogMessages, &[]).add(2);
+    for (log, count) in [("ingress", 30), ("egress", 1)] {
+        metrics.counter(Family::BridgeLogEntries, &[log, "reported", "http"]).add(count);
+    }
+    let page = fixture.get("/").await;
+    assert!(page.contains("<dt>Log entries</dt><dd>31<"), "{page}");
+    assert!(page.contains("2 of them messages of access logs"), "{page}");
+}
+
+/// One goes on in its previous version, and a new one does not serve.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_serves_of_rules_with_errors_is_told_alike_on_the_page_and_in_json() {
+    let (valid, crooked) = CONFIGURATION.rsplit_once("---\n").unwrap();
+    let mut fixture = Fixture::of(Guard::default(), valid, ConfigPolicy::default()).await;
+    let states = async |fixture: &Fixture| {
+        let rules: Vec<serde_json::Value> = serde_json::from_str(&fixture.get("/rulej/").await).unwrap();
+        let state = |rule: &serde_json::Value| {
+            let name = rule["name"].as_str().unwrap().split('.').next().unwrap().to_owned();
+            (name, rule["state"].as_str().unwrap().to_owned(), rule["previousVersion"] == true)
+        };
+        rules.iter().map(state).collect::<Vec<_>>()
+    };
+    let of = |name: &str, state: &str, kept: bool| (name.to_owned(), state.to_owned(), kept);
+    assert_eq!(states(&fixture).await, [of("close", "in effect", false), of("moor", "in effect", false)]);
+    let edited = format!(
+        "{}---\n{crooked}",
+        valid.replace("source.user == \"smuggler\"", "source.user = \"smuggler\"")
+    );
+    fixture.store.set([("conf.yaml", edited.as_str())]);
+    fixture.configurator.apply().await;
+    assert_eq!(
+        states(&fixture).await,
+        [
+            of("close", "previous version", true),
+            of("moor", "in effect", false),
+            of("crooked", "not served", false)
+        ]
+    );
+    let page = fixture.get("/rulez/").await;
+    for state in ["previous version", "not served"] {
+        assert_eq!(page.matches(&format!("<span class=\"pill warn\">{state}</span>")).count(), 1, "{page}");
+    }
+    for path in ["/", "/configz/", "/rulez/"] {
+        let page = fixture.get(path).await;
+        assert!(page.contains("1 of them in the previous version"), "{path}: {page}");
+    }
 }
 
 /// Its handler could not be built.

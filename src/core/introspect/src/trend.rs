@@ -76,6 +76,8 @@ pub(super) struct View {
     pub(super) reports_total: u64,
     /// Those of them that are messages of access logs.
     pub(super) logs_total: u64,
+    /// The entries in those messages.
+    pub(super) entries_total: u64,
     pub(super) limits_total: u64,
     pub(super) denials_total: u64,
 }
@@ -158,6 +160,7 @@ impl Trend {
             checks_total: calls(&self.checks),
             reports_total: self.reports(),
             logs_total: self.logs.get(),
+            entries_total: server.metrics.total(Family::BridgeLogEntries),
             limits_total: calls(&self.limits),
             denials_total: (server.program.denials)(),
             ..view(&points)

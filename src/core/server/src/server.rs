@@ -77,6 +77,7 @@ impl Server {
     pub fn stop(self) -> StopReport {
         let Server { background, mut components, serving, drain_delay, shutdown_timeout } = self;
         let report = background.block_on(async move {
+            serving.controls.health.degradations.stopping();
             if let Some(supervisor) = serving.controls.supervisor() {
                 supervisor.stopping();
             }

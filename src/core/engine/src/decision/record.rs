@@ -133,7 +133,7 @@ pub struct Decision {
     /// Why the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<AnswerFailure>,
-    /// Full names of the rules that applied, in order.
+    /// Full names of the rules that applied, in order; of a refusal from the check cache, of the one that refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
     /// What handlers said.

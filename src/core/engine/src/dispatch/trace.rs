@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::adapter::{CheckResult, HandlerError, Instance, QuotaResult};
-use crate::routing::{Route, RouteAction, RouteInstance, RuleKind};
+use crate::routing::{Refuser, Route, RouteAction, RouteInstance, RuleKind};
 use crate::snapshot::{Allowance, HandlerConfig, RuleConfig, Snapshot};
 use crate::template::Name;
 use mixer_attribute::text::text;
@@ -126,6 +126,13 @@ impl DispatchTrace {
     pub fn decided_by(&mut self, snapshot: &Snapshot) {
         self.snapshot = snapshot.id.0;
         self.secrets = (!snapshot.secrets.is_empty()).then(|| Arc::clone(&snapshot.secrets));
+    }
+
+    /// Notes the rule of a refusal in the check cache. No rule was evaluated.
+    pub fn refused_from_cache(&mut self, refuser: Option<&Refuser>) {
+        if let Some(refuser) = refuser {
+            self.rule(refuser.rule(), RuleKind::Check);
+        }
     }
 
     /// Bytes on the heap.

@@ -254,6 +254,9 @@ pub struct MappingOutline {
     pub to: String,
     /// Its position, as `file:line`; empty if unknown.
     pub place: String,
+    /// The full name of its resource; empty if unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub resource: String,
 }
 
 /// The state of a unit: a decoded resource.

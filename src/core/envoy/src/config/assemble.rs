@@ -12,7 +12,7 @@ use super::addresses::{HttpSourceIp, OriginIp};
 use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
 use super::{
     CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, QuotaSelector,
-    StaticAttribute, TextTest, Wildcard, pitfall,
+    StaticAttribute, TextTest, Wildcard, Written, pitfall,
 };
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
@@ -89,7 +89,7 @@ impl Assembly {
                     let domain = Domain {
                         name: name.clone(),
                         descriptors: descriptors.clone(),
-                        place: place(resource, resource.origin.document_line()),
+                        written: written(resource, resource.origin.document_line()),
                     };
                     assembler.domain(resource, domain, &mut domains);
                 }
@@ -108,6 +108,10 @@ fn place(resource: &RawResource, line: u32) -> String {
         0 => resource.origin.file.to_string(),
         line => format!("{}:{line}", resource.origin.file),
     }
+}
+
+fn written(resource: &RawResource, line: u32) -> Written {
+    Written { resource: resource.key.to_string(), place: place(resource, line) }
 }
 
 /// Whether values of a type are texts.
@@ -133,6 +137,12 @@ impl Assembler<'_> {
     fn problem(&mut self, resource: Option<&RawResource>, problem: Diagnostic) {
         let Some(resource) = resource else { return };
         self.diagnostics.push(self.positions.place(problem, &resource.key, &resource.origin));
+    }
+
+    /// Where a field is written.
+    fn written(&mut self, resource: Option<&RawResource>, field: &FieldPath) -> Written {
+        let Some(resource) = resource else { return Written::default() };
+        written(resource, self.positions.span(&resource.origin, field).start.line)
     }
 
     /// A resource that must be in the default namespace and is not.
@@ -234,12 +244,12 @@ impl Assembler<'_> {
                     self.problem(resource, problem);
                 }
             }
-            let line = resource.map_or(0, |r| self.positions.span(&r.origin, &field).start.line);
+            let written = self.written(resource, &field);
             let selector = QuotaSelector {
                 domain: quota.domain.clone(),
                 entries: quota.entries.iter().map(|(k, v)| (k.clone(), Wildcard::new(v))).collect(),
                 quota: quota.quota.clone(),
-                place: resource.map_or_else(String::new, |r| place(r, line)),
+                written,
             };
             if let Some(problem) = pitfall::shadowed(&selector, &self.config.quotas, field) {
                 self.problem(resource, problem);
@@ -396,7 +406,7 @@ impl Assembler<'_> {
             self.quota_name((&quota.quota, None), QuotaNamespaces::Any, field.field("quota"), resource);
         }
         let quotas = rule.quotas.iter().map(|q| (q.quota.clone(), q.charge)).collect();
-        Some(CheckQuota { matches, quotas })
+        Some(CheckQuota { matches, quotas, written: self.written(resource, field) })
     }
 
     fn mapping(&mut self, resource: &RawResource, mapping: &AttributeMapping) {
@@ -464,7 +474,7 @@ impl Assembler<'_> {
         if self.config.settings.ratelimit.merge_domains {
             for key in first.descriptors.merge(domain.descriptors) {
                 let text = format!("duplicate descriptor composite key '{key}'");
-                let hint = format!("the limit in {} counts; remove one of them", first.place);
+                let hint = format!("the limit in {} counts; remove one of them", first.written.place);
                 let problem = Diagnostic::error("ratelimit-descriptor", domain_field(resource), text);
                 self.problem(Some(resource), problem.with_hint(hint));
             }
@@ -473,7 +483,7 @@ impl Assembler<'_> {
         let text = format!("duplicate domain '{}' in config file", domain.name);
         let hint = format!(
             "the limits in {} count; merge them, or set ratelimit.mergeDomains in the envoybridge",
-            first.place
+            first.written.place
         );
         let problem = Diagnostic::error("ratelimit-descriptor", domain_field(resource), text);
         self.problem(Some(resource), problem.with_hint(hint));

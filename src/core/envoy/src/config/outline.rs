@@ -2,37 +2,38 @@
 
 use mixer_engine::snapshot::MappingOutline;
 
-use super::{CheckQuota, EnvoyConfig, Limit, TextTest};
+use super::{CheckQuota, CompiledMapping, EnvoyConfig, Limit, TextTest, Written};
 use mixer_attribute::Vocabulary;
 
 /// Mappings in the order in which they are set, then limits by domain and key, then quotas.
 pub(super) fn outline(config: &EnvoyConfig, vocabulary: &Vocabulary) -> Vec<MappingOutline> {
-    let route = |what: &str, from: String, to: String, place: &str| MappingOutline {
+    let route = |what: &str, from: String, to: String, written: &Written| MappingOutline {
         what: what.to_owned(),
         from,
         to,
-        place: place.to_owned(),
+        place: written.place.clone(),
+        resource: written.resource.clone(),
     };
-    let mut routes: Vec<MappingOutline> = config
-        .mappings
-        .iter()
-        .map(|m| route("mapping", m.source.to_string(), m.attribute.to_string(), &m.place))
-        .collect();
+    let mapping = |m: &CompiledMapping| {
+        let written = Written { resource: m.resource.to_string(), place: m.place.clone() };
+        route("mapping", m.source.to_string(), m.attribute.to_string(), &written)
+    };
+    let mut routes: Vec<MappingOutline> = config.mappings.iter().map(mapping).collect();
     let mut domains: Vec<_> = config.domains.values().collect();
     domains.sort_by(|a, b| a.name.cmp(&b.name));
     for domain in domains {
         let limits = domain.descriptors.limits().into_iter();
-        routes.extend(limits.map(|l| route("limit", l.full_key.to_string(), limit(l), &domain.place)));
+        routes.extend(limits.map(|l| route("limit", l.full_key.to_string(), limit(l), &domain.written)));
     }
     for selector in &config.quotas {
         let entries = selector.entries.iter().map(|(key, value)| format!(" {key}={}", value.text()));
         let from = std::iter::once(selector.domain.clone()).chain(entries).collect();
-        routes.push(route("quota", from, selector.quota.clone(), &selector.place));
+        routes.push(route("quota", from, selector.quota.clone(), &selector.written));
     }
     for quota in &config.check_quotas {
         let to = quota.quotas.iter().map(|(name, charge)| format!("{charge} of {name}"));
         let to = to.collect::<Vec<_>>().join(", ");
-        routes.push(route("check-quota", matches(quota, vocabulary), to, ""));
+        routes.push(route("check-quota", matches(quota, vocabulary), to, &quota.written));
     }
     routes
 }

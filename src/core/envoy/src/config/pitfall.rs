@@ -238,7 +238,7 @@ pub(super) fn shadowed(
     let first = earlier.iter().find(covers)?;
     let text = format!(
         "no descriptor is charged to `{}` here: an earlier entry takes all of them for `{}` ({})",
-        selector.quota, first.quota, first.place
+        selector.quota, first.quota, first.written.place
     );
     let hint = "the first entry that matches counts: write the special ones before the general ones";
     Some(Diagnostic::warning("quota-selector-shadowed", field, text).with_hint(hint))

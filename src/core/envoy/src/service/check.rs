@@ -131,6 +131,9 @@ impl EnvoyService {
         let (cached, cache) = self.looked_up(cache, &bag);
         let (mut decision, exchange) = match cached {
             Some(decision) => {
+                if let Some(trace) = call.context.trace.filter(|_| decision.code != 0) {
+                    trace.borrow_mut().refused_from_cache(decision.refused_by.as_ref());
+                }
                 let exchange = recorder.map(|_| {
                     let exchange = RecordedExchange::of_check(&required);
                     exchange.with_status(decision.code, &decision.message, decision.directive.as_ref())

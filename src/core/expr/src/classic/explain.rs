@@ -127,12 +127,20 @@ impl<'a> Explainer<'_, 'a> {
                 Explanation { outcome: Outcome::Value(_), .. } => Vec::new(),
                 map => vec![map],
             },
-            _ => self.sequence(expr.children(), |outcome| matches!(outcome, Outcome::Value(_))),
+            _ => {
+                let operands =
+                    expr.children().iter().filter(|child| !matches!(child.kind, ExprKind::Literal(_)));
+                self.sequence(operands, |outcome| matches!(outcome, Outcome::Value(_)))
+            }
         }
     }
 
-    /// Explains nodes in order while `goes_on` holds for their outcome; the rest is skipped.
-    fn sequence(&self, list: &'a [Expr], goes_on: impl Fn(&Outcome) -> bool) -> Vec<Explanation> {
+    /// Explains nodes in order while `goes_on` holds for their outcome; the rest is skipped. Of constants, those that may decide.
+    fn sequence(
+        &self,
+        list: impl IntoIterator<Item = &'a Expr>,
+        goes_on: impl Fn(&Outcome) -> bool,
+    ) -> Vec<Explanation> {
         let mut decided = false;
         let mut parts = Vec::new();
         for expr in list {

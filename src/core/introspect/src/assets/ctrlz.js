@@ -49,6 +49,15 @@
   // What a page shows of a server that does not answer is old, and must not look as if it were not.
   let lastAnswer = new Date().toLocaleTimeString();
   let goneSince = null;
+  // The plots end when the server answered last.
+  const markPlots = () => {
+    const end = goneSince ?? (paused ? lastAnswer : "now");
+    const write = (place, text) => { if (place.textContent !== text) place.textContent = text; };
+    for (const place of all("main .drawing .until")) write(place, end);
+    for (const place of all("main .drawing .since")) {
+      write(place, place.textContent.replace(/(ago|before)$/, end === "now" ? "ago" : "before"));
+    }
+  };
   const setGone = (gone) => {
     if (gone === (goneSince !== null)) return;
     goneSince = gone ? lastAnswer : null;
@@ -95,6 +104,7 @@
       say("no answer", true);
     } finally {
       busy = false;
+      markPlots();
     }
   };
 
@@ -109,6 +119,7 @@
     const button = $("#pause");
     button.textContent = value ? "Resume" : "Pause";
     button.setAttribute("aria-pressed", String(value));
+    markPlots();
     if (!value) refresh(false);
   };
 

@@ -108,7 +108,11 @@ impl Start<'_> {
         let listener = self.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
             StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
         })?;
-        let version = BuildInfo::stamped().short();
+        // compat(1.3): Istio Mixer names who built it; pinned by the case monitoring-version.
+        let version = match self.options.health_endpoints {
+            true => BuildInfo::of_this_program().with_revision(),
+            false => BuildInfo::stamped().short(),
+        };
         let runtime = Arc::clone(&controls.runtime);
         let snapshot: monitor::SnapshotNumber = Arc::new(move || runtime.load().id().0);
         let legacy = self.options.legacy_metrics.then_some(snapshot);

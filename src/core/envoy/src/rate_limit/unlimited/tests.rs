@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::Domain;
-use crate::config::{DescriptorTree, QuotaSelector, Wildcard};
+use crate::config::{DescriptorTree, QuotaSelector, Wildcard, Written};
 use crate::descriptor::Descriptor;
 
 /// A configuration with a quota for the entries `tenant` of the domain `shop`.
@@ -9,10 +9,10 @@ fn config() -> EnvoyConfig {
         domain: "shop".to_owned(),
         entries: vec![("tenant".to_owned(), Wildcard::new("big-*"))],
         quota: "calls".to_owned(),
-        place: String::new(),
+        written: Written::default(),
     };
-    let edge =
-        Domain { name: "edge".to_owned(), descriptors: DescriptorTree::default(), place: String::new() };
+    let written = Written::default();
+    let edge = Domain { name: "edge".to_owned(), descriptors: DescriptorTree::default(), written };
     let domains = [(b"edge"[..].into(), Arc::new(edge))];
     let mut config = EnvoyConfig::default();
     (config.quotas, config.domains) = (vec![selector], domains.into_iter().collect());
