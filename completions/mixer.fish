@@ -8,7 +8,7 @@ function __fish_mixer_needs_command
     set -l cmd (commandline -opc)
     set -e cmd[1]
     argparse -s (__fish_mixer_global_optspecs) -- $cmd 2>/dev/null
-    or return
+    or return 0
     if set -q argv[1]
         # Also print the command, so this can be used to figure out what it is.
         echo $argv[1]
@@ -346,7 +346,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand validate" -l server -d 'Show
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else text' -r -f -a "table\t'Source excerpts of the first 50 problems, errors first; what follows from a problem below it'
 text\t'One line per problem, with its hint'
-plain\t'As text, without hints'
+plain\t'The same as text'
 json\t'One JSON document'
 yaml\t'One YAML document'
 github\t'Commands of GitHub Actions, which annotate the lines of a change'
@@ -1028,3 +1028,5 @@ complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcom
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "snapshot" -d 'Show or compare what is published'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "watch" -d 'Print events of sources as they happen'
 complete -c mixer -n "__fish_mixer_using_subcommand help; and __fish_seen_subcommand_from galley" -f -a "server" -d 'Starts Galley as a server'
+complete -c mixer -n "__fish_mixer_using_subcommand explain-code" -f -a "IST0002 IST0101 IST0102 IST0103 IST0104 IST0105 IST0106 IST0107 IST0108 IST0109 IST0110 IST0111 IST0112 IST0113 IST0114 IST0115 IST0116 IST0117 IST0118 IST0119 IST0120 IST0121 action-empty adapter-config adapter-invalid adapter-unknown adapter-unused address-invalid allows-nothing allows-unknown allows-unused annotation-unknown arguments-reversed attribute-conflict attribute-keyword attribute-unknown authorization-incomplete body-not-included body-truncated clause-empty config-cache config-kept config-too-large config-withheld connection-missing connection-port constant-pattern constant-text default-closed default-passes default-refuses-all default-unknown default-unused denier-allows denier-code denier-validity document-field document-identity document-ignored dry-run-rejected dry-run-unknown duration-invalid entry-expression entry-text envoy-namespace envoy-namespace-unknown envoy-namespace-unselected envoy-setting envoy-settings-twice envoy-value-type expression-compile expression-fails expression-may-fail expression-parse expression-type field-conflict field-duplicate field-empty field-ignored field-missing file-being-written file-empty file-errors file-ignored file-special file-too-large handler-build handler-missing handler-unknown handler-unused header-key-case header-operation header-value-absent host-invalid instance-malformed instance-name-unknown instance-repeated instance-unknown instance-unused key-boolean key-duplicate kind-unknown labels-differ labels-invalid language-unknown list-empty list-entry mapping-claimed mapping-source mapping-type match-absent match-always match-constant match-empty match-malformed match-never match-star match-unanchored matches-reversed method-case name-invalid namespace-closed namespace-default-unused namespace-near namespace-unused namespace-without-rules on-error-unknown opa-absent opa-arguments opa-name opa-path opa-query opa-undecided parameter-empty params-invalid params-unused path-query percentage-invalid port-invalid principal-unverified problems-unlisted protocol-chosen protocol-unsupported proxy-invalid proxy-unknown-field proxy-unsupported quota-amount quota-dimension-constant quota-dimension-unique quota-held quota-override-shadowed quota-override-value quota-selector-shadowed quota-unchargeable quota-uncharged quota-unknown ratelimit-descriptor ratelimit-zero rbac-empty rbac-group rbac-ineffective rbac-permissive received-values-unknown resource-duplicate resource-metadata resource-unread response-before-check rule-empty rule-shadowed rule-skipped spec-decode spill-shared store-errors store-unmounted store-unreadable store-unwatched template-invalid template-unknown template-unsupported template-unused tls-settings value-constant value-invalid value-never value-unsupported weight-total yaml-syntax"
+complete -c mixer -n "__fish_mixer_using_subcommand completions" -f -a "bash elvish fish powershell zsh"

@@ -32,8 +32,38 @@ pub(crate) fn script(command: &clap::Command, shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
     let mut command = with_flags_of_others(visible(command));
-    clap_complete::generate(shell, &mut command, name, &mut script);
+    clap_complete::generate(shell, &mut command, name.as_str(), &mut script);
+    match shell {
+        Shell::Fish => with_fish_values(&command, &name, &String::from_utf8_lossy(&script)).into_bytes(),
+        _ => script,
+    }
+}
+
+/// The script for fish with what its generator leaves out: values of arguments that are no flags, and those of a flag before the subcommand,
+/// while the value is not written yet.
+fn with_fish_values(command: &clap::Command, name: &str, script: &str) -> String {
+    // The line ends in a flag without its value, of which `argparse` says that it is an error: there is no subcommand yet.
+    let unparsed = "-- $cmd 2>/dev/null\n    or return\n";
+    let mut script = script.replacen(unparsed, "-- $cmd 2>/dev/null\n    or return 0\n", 1);
+    for first in command.get_subcommands() {
+        let using = format!("__fish_{name}_using_subcommand {}", first.get_name());
+        script.push_str(&fish_values(first, name, &using));
+        for second in first.get_subcommands() {
+            let seen = format!("{using}; and __fish_seen_subcommand_from {}", second.get_name());
+            script.push_str(&fish_values(second, name, &seen));
+        }
+    }
     script
+}
+
+/// The lines for the values of the arguments of a command that are no flags.
+fn fish_values(command: &clap::Command, name: &str, condition: &str) -> String {
+    let values = command.get_positionals().flat_map(|arg| {
+        let values: Vec<String> =
+            arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+        (!values.is_empty()).then(|| values.join(" "))
+    });
+    values.map(|values| format!("complete -c {name} -n \"{condition}\" -f -a \"{values}\"\n")).collect()
 }
 
 /// A command without what is hidden; its flags say which values they have.

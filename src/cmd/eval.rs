@@ -15,8 +15,9 @@ use super::output::{self, OutputFormat, escaped};
 use super::source;
 use mixer_attribute::{AttributeBag, ValueType, Vocabulary};
 use mixer_config::message::suggestion;
-use mixer_engine::snapshot::Snapshot;
-use mixer_expr::{CompileError, Explanation, Language, compile};
+use mixer_config::{Diagnostic, Severity};
+use mixer_engine::snapshot::{RefusedExpression, Snapshot, examine_expression};
+use mixer_expr::{Explanation, Language};
 
 /// Flags of `eval`.
 #[derive(Debug, Clone, clap::Args)]
@@ -47,8 +48,14 @@ pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
         io.warn(&remark)?;
     }
     let vocabulary = &vocabulary.whole;
-    let program = compile(Language::from_name(&args.lang), &args.expression, vocabulary)
-        .map_err(|error| invalid(&args.expression, &error))?;
+    let (program, problems) =
+        examine_expression(Language::from_name(&args.lang), &args.expression, vocabulary)
+            .map_err(|refused| invalid(&args.expression, &refused))?;
+    let (certain, suspicions): (Vec<_>, Vec<_>) =
+        problems.into_iter().partition(|problem| problem.severity == Severity::Error);
+    for problem in &suspicions {
+        io.warn(&remark(problem))?;
+    }
     let encoded = encode(&set, Dictionary::Message).encode_to_vec();
     let arena = Bump::new();
     let bag = AttributeBag::decode(&encoded, None, vocabulary, &arena)
@@ -58,11 +65,17 @@ pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
     let is_false = failure.is_some() || program.eval(&bag) == Ok(mixer_attribute::Value::Bool(false));
     let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     let document = || document(&part, program.value_type(), failure.as_deref());
-    match args.output.unwrap_or(default) {
+    let format = args.output.unwrap_or(default);
+    if format != OutputFormat::Plain {
+        for problem in &certain {
+            io.warn(&remark(problem))?;
+        }
+    }
+    match format {
         OutputFormat::Json => writeln!(io.out, "{}", output::json(&document()))?,
         OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document()))?,
         OutputFormat::Plain => match failure {
-            Some(failure) => return Err(failed(&args.expression, failure).into()),
+            Some(failure) => return Err(failed(&args.expression, failure, certain.first()).into()),
             None => writeln!(io.out, "{}", escaped(&part.outcome.to_string()))?,
         },
         OutputFormat::Table => {
@@ -80,7 +93,7 @@ pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
 /// What expressions may name.
 struct Known {
     /// The attributes that manifests declare, those that are known without, and of others those that are given.
-    whole: Vocabulary,
+    whole: Arc<Vocabulary>,
     /// The same without those that are only given.
     declared: Arc<Snapshot>,
 }
@@ -118,21 +131,37 @@ fn vocabulary(args: &EvalArgs, set: &AttributeSet, io: &mut Io) -> Result<Known,
     for (name, value_type) in snapshot.vocabulary.typed() {
         builder.declare(name, value_type);
     }
-    Ok(Known { whole: builder.build(), declared: snapshot })
+    Ok(Known { whole: Arc::new(builder.build()), declared: snapshot })
 }
 
-fn failed(expression: &str, cause: String) -> Failure {
+/// A problem as `validate` tells it, without its place.
+fn remark(problem: &Diagnostic) -> String {
+    let hint = problem.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
+    escaped(&format!("{}{hint}", problem.one_line())).into_owned()
+}
+
+/// `certain`: why it fails whatever is given.
+fn failed(expression: &str, cause: String, certain: Option<&Diagnostic>) -> Failure {
     let failure = Failure::new(Exit::Negative, format!("`{expression}` cannot be evaluated")).cause(cause);
-    failure.hint("`-o table` shows the value of each part; `| DEFAULT` behind an attribute is its value if a request lacks it")
+    match certain.and_then(|problem| problem.hint.clone()) {
+        Some(hint) => failure.hint(hint),
+        None => failure.hint(
+            "`-o table` shows the value of each part; `| DEFAULT` behind an attribute is its value if a request lacks it",
+        ),
+    }
 }
 
-fn invalid(expression: &str, error: &CompileError) -> Failure {
+fn invalid(expression: &str, refused: &RefusedExpression) -> Failure {
+    let RefusedExpression { error, problem } = refused;
     let mut failure = Failure::usage(format!("`{expression}` is no valid expression")).cause(error.plain());
-    let undeclared = error.unknown_attribute.as_ref().map(|name| {
-        format!("give it, for example `-s {name}=text`, or a configuration that declares it with --config")
-    });
-    if let Some(hint) = error.hint.clone().or(undeclared) {
-        failure = failure.hint(hint);
+    // The name may be right, and its value not given.
+    let undeclared =
+        error.unknown_attribute.as_ref().filter(|name| error.hint.is_none() && name.contains('.'));
+    let undeclared =
+        undeclared.map(|name| format!("give its value, which declares it here: `-s {name}=text`"));
+    let hints: Vec<String> = problem.hint.clone().into_iter().chain(undeclared).collect();
+    if !hints.is_empty() {
+        failure = failure.hint(hints.join("; "));
     }
     failure
 }
@@ -156,7 +185,12 @@ const MAX_DEPTH: usize = 24;
 
 fn write_part(part: &Explanation, depth: usize, io: &mut Io) -> Result<(), Stop> {
     let text = part.text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let line = format!("{}{text}  is {}", "  ".repeat(depth), part.outcome);
+    let (indent, outcome) = ("  ".repeat(depth), part.outcome.to_string());
+    // A constant is its value.
+    let line = match text == outcome {
+        true => format!("{indent}{text}"),
+        false => format!("{indent}{text}  is {outcome}"),
+    };
     writeln!(io.out, "{}", escaped(&line))?;
     if depth < MAX_DEPTH {
         for child in &part.children {

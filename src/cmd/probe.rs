@@ -99,7 +99,8 @@ fn targets(args: &ProbeArgs, personality: Personality) -> Result<Vec<ProbeTarget
     let files = match (interval, paths.is_empty()) {
         (Some(interval), false) => {
             let files = paths.into_iter().skip(skipped);
-            files.map(|path| ProbeTarget::File { path: path.clone(), interval }).collect()
+            let as_istio = personality.is_legacy();
+            files.map(|path| ProbeTarget::File { path: path.clone(), interval, as_istio }).collect()
         }
         (_, true) if remote > 0 => Vec::new(),
         _ => return Err(invalid_options(personality)),

@@ -214,9 +214,8 @@ fn source(args: &ProxyArgs) -> Result<(String, String), Failure> {
         return Ok((text.clone(), "--config-yaml".to_owned()));
     }
     let Some(path) = &args.config_path else {
-        let text =
-            "At least one of --config-path or --config-yaml or Options::configProto() should be non-empty";
-        return Err(Failure::new(Exit::Negative, text).hint("mixer proxy -c bootstrap.yaml"));
+        let failure = Failure::new(Exit::Negative, "no bootstrap is given");
+        return Err(failure.hint("name its file with -c bootstrap.yaml, or give its text with --config-yaml"));
     };
     let text = read(path)?;
     Ok((text, path.display().to_string()))

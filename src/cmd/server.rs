@@ -25,8 +25,10 @@ use super::personality::Personality;
 use super::verbosity::Verbosity;
 use mixer_base::build_info::BuildInfo;
 use mixer_base::log::json_record;
+use mixer_base::quote::quoted;
 use mixer_base::secrets::mask_address;
 use mixer_base::task::{Group, log_panics};
+use mixer_config::store::StoreError;
 use mixer_engine::runtime::OnConfigError;
 use mixer_server::{LogLevel, Server, ServerOptions, StartError};
 
@@ -257,10 +259,10 @@ fn start_failure(reason: &StartError, options: &ServerOptions) -> Stop {
     };
     let mut failure = Failure::local("unable to initialize the server");
     let url = &options.config_store_url;
-    // Istio Mixer prints the URL twice.
-    let twice = format!("unknown config URL {url} {url}");
-    let is_url = cause.contains(&twice);
-    let cause = cause.replace(&twice, &format!("unknown config URL `{url}`"));
+    let unknown = StoreError::Unknown { url: url.clone() };
+    let is_url = cause.contains(&unknown.to_string());
+    let cause = cause.replace(&unknown.to_string(), &unknown.plain());
+    let cause = cause.replace(&format!("invalid config URL {url} parse {}: ", quoted(url)), "invalid URL: ");
     let general = || START_HINTS.iter().find(|(part, _)| cause.contains(part));
     failure.hint = match is_url {
         true => Some(store_hint(url)),
@@ -272,7 +274,17 @@ fn start_failure(reason: &StartError, options: &ServerOptions) -> Stop {
     };
     let shown = |text: &str| without_secrets(text, options);
     failure.hint = failure.hint.as_deref().map(shown);
-    failure.cause(shown(&cause)).legacy(shown(&format!("Unable to initialize Mixer: {reason}"))).into()
+    failure
+        .cause(shown(&without_calls(&cause)))
+        .legacy(shown(&format!("Unable to initialize Mixer: {reason}")))
+        .into()
+}
+
+/// A cause without the system calls that Istio Mixer names: `listen tcp :9091: bind: address already in use`.
+fn without_calls(cause: &str) -> String {
+    let Some((before, rest)) = cause.split_once("listen tcp") else { return cause.to_owned() };
+    let rest = rest.strip_prefix(": ").unwrap_or(rest.trim_start());
+    format!("{before}{}", rest.replacen(": bind: ", ": ", 1))
 }
 
 /// Prints the settings on standard output, or a log record with `--log-as-json`.
@@ -325,6 +337,23 @@ mod tests {
             ("unable to setup the HTTP endpoint for Envoy: address already in use", "--envoy-http-address"),
         ] {
             assert!(port_hint(cause).contains(flag), "{cause}");
+        }
+    }
+
+    #[test]
+    fn causes_name_no_system_call() {
+        for (cause, told) in [
+            (
+                "unable to listen: listen tcp :9091: bind: address already in use",
+                "unable to listen: :9091: address already in use",
+            ),
+            (
+                "unable to listen: listen tcp: address 127.0.0.1: missing port in address",
+                "unable to listen: address 127.0.0.1: missing port in address",
+            ),
+            ("open a.pem: no such file or directory", "open a.pem: no such file or directory"),
+        ] {
+            assert_eq!(without_calls(cause), told);
         }
     }
 

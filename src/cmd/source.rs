@@ -99,7 +99,7 @@ fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) ->
     if errors.is_empty() {
         return None;
     }
-    let count = counted(errors.len(), "error");
+    let count = counted(errors.iter().map(|problem| problem.count()).sum::<usize>(), "error");
     let named: BTreeSet<&str> = errors.iter().map(|problem| problem.resource.as_str()).collect();
     let named: Vec<&str> = named.into_iter().filter(|name| !name.is_empty()).collect();
     let mut names = named.iter().take(MAX_NAMED).copied().collect::<Vec<_>>().join(", ");

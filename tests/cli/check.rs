@@ -48,6 +48,71 @@ spec: {actions: [{handler: deny, instances: [none]}]}
     assert!(ran.code == 0, "{}", ran.err);
 }
 
+/// All of them are one configuration, and one that cannot be read has the same words in all commands.
+#[test]
+fn several_configurations_are_one_and_mistakes_have_one_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let parts = file(
+        "parts.yaml",
+        "kind: handler\nmetadata: {name: deny, namespace: istio-system}\nspec: {compiledAdapter: denier}\n---\n\
+         kind: instance\nmetadata: {name: none, namespace: istio-system}\nspec: {compiledTemplate: checknothing}\n",
+    );
+    let rule = file(
+        "rule.yaml",
+        "kind: rule\nmetadata: {name: refuse, namespace: istio-system}\n\
+         spec: {actions: [{handler: deny, instances: [none]}]}\n",
+    );
+    let ran = run(&["mixer", "check", "--config", &parts, "--config", &rule, "-s", "source.user=ann"]);
+    assert!(ran.code == 1 && ran.out.contains("deny.istio-system"), "{} {} {}", ran.code, ran.out, ran.err);
+    for (config, cause) in [
+        ("nosuch", "cannot read nosuch: no such file or directory"),
+        ("http://localhost/x", "unknown config URL `http://localhost/x`"),
+    ] {
+        let told = format!("error: cannot read the configuration\n  cause: {cause}\n  hint: ");
+        for command in [
+            &["check", "-s", "source.user=ann"][..],
+            &["report", "-s", "source.user=ann"],
+            &["routes", "show"],
+            &["snapshot", "dump"],
+            &["validate"],
+            &["eval", "true"],
+        ] {
+            let ran = run(&[&["mixer"][..], command, &["--config", config]].concat());
+            assert!(ran.code == 3 && ran.err.starts_with(&told), "{command:?}: {} {}", ran.code, ran.err);
+        }
+    }
+}
+
+/// A constant is its value.
+#[test]
+fn explanations_do_not_say_that_false_is_false() {
+    let rule = |name: &str, text: &str| {
+        format!(
+            "---\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+             spec: {{match: '{text}', actions: [{{handler: deny, instances: [none]}}]}}\n"
+        )
+    };
+    let policy = "kind: handler\nmetadata: {name: deny, namespace: istio-system}\nspec: {compiledAdapter: denier}\n---\n\
+                  kind: instance\nmetadata: {name: none, namespace: istio-system}\nspec: {compiledTemplate: checknothing}\n"
+        .to_owned()
+        + &rule("never", "false")
+        + &rule("near", "(request.path == \"/y\" || false) && source.user == \"ann\"");
+    let check = ["mixer", "check", "--config", "-", "--explain", "-s", "source.user=ann,request.path=/x"];
+    let ran = run_with_input(&check, &policy);
+    assert!(ran.out.contains("\n    false\n"), "{}{}", ran.out, ran.err);
+    assert!(ran.out.contains(" is not true: request.path is \"/x\"\n"), "{}{}", ran.out, ran.err);
+    assert!(!ran.out.lines().any(|line| line.trim() == "false  is false"), "{}", ran.out);
+    assert!(!ran.out.contains(", false is false"), "{}", ran.out);
+    let table =
+        run(&["mixer", "eval", "request.path == \"/y\" || false", "-s", "request.path=/x", "-o", "table"]);
+    assert!(table.out.contains("\n  false\n"), "{}{}", table.out, table.err);
+}
+
 #[test]
 fn explanations_name_rules_values_and_handlers() {
     let ran = run(&[

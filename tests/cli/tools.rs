@@ -293,11 +293,23 @@ fn a_table_has_the_first_problems_and_what_follows_from_them() {
     assert!(summary.ends_with(" not listed") && summary.contains(" errors, "), "{summary}");
 }
 
+/// Names are no order: `r10` comes before `r2` in theirs. What is shown first has its text, and all commands count the rest.
 #[test]
-fn every_format_but_the_plain_one_has_the_hints() {
+fn of_very_many_problems_those_that_are_shown_first_have_their_texts() {
+    const RULES: usize = 6_000;
+    let rules = broken_rules(RULES);
+    let ran = run_with_input(&["mixer", "validate", "-o", "table", "-"], &rules);
+    assert!(!ran.out.contains("further problems"), "{}", ran.out);
+    assert!(ran.err.contains(&format!(": {} errors, ", 2 * RULES)), "{}", ran.err);
+    let ran = run_with_input(&["mixer", "check", "--config", "-", "-s", "source.user=ann"], &rules);
+    assert!(ran.err.contains(&format!("`-` has {} errors and is evaluated", 2 * RULES)), "{}", ran.err);
+}
+
+#[test]
+fn every_format_has_the_hints() {
     let rule = "apiVersion: config.istio.io/v1alpha2\nkind: rules\nmetadata: {name: r, namespace: istio-system}\nspec: {}\n";
     let of = |format: &str| run_with_input(&["mixer", "validate", "-o", format, "-"], rule);
-    for format in ["github", "sarif", "json", "yaml", "table"] {
+    for format in ["text", "plain", "github", "sarif", "json", "yaml", "table"] {
         let ran = of(format);
         assert!(ran.code == 1 && ran.out.contains("did you mean `rule`?"), "{format}: {}", ran.out);
     }
@@ -535,6 +547,56 @@ fn expressions_are_evaluated_over_given_attributes() {
     assert_eq!((cel.code, cel.out.as_str()), (0, "true\n"), "{}", cel.err);
     let declared = eval("source.user == \"a\"", &["--config", &scenario("harbor"), "-s", "source.user=a"]);
     assert_eq!(declared.code, 0, "{}", declared.err);
+}
+
+/// What `validate` says of a condition, `eval` says of the same expression.
+#[test]
+fn eval_tells_of_an_expression_what_validate_does() {
+    let given = "request.path=/adm,request.method=GET";
+    for (expression, code, told) in [
+        (
+            "request.path.matches(\"^/admin\")",
+            0,
+            "warning: `matches` has the pattern on its left and the text on its right side (write ",
+        ),
+        ("request.headers[\"X-User\"] == \"a\"", 1, "warning: "),
+        ("request.method == GET", 2, "  hint: in quotes it is a text"),
+        ("source.ip == ip(\"10.0.0.0/8\")", 1, "IP_ADDRESSES"),
+        ("request.method && true", 2, "  cause: `request.method` is STRING, expected BOOL\n"),
+        ("request.quxxyz == \"a\"", 2, "give its value, which declares it here: `-s request.quxxyz=text`"),
+    ] {
+        let headers = ["--stringmap-attributes", "request.headers=x-user:ann"];
+        let ran = run(&[&["mixer", "eval", expression, "-s", given][..], &headers].concat());
+        assert!(ran.code == code && ran.err.contains(told), "{expression}: {} {}", ran.code, ran.err);
+        // The same words.
+        let rule = format!(
+            "kind: handler\nmetadata: {{name: h, namespace: istio-system}}\nspec: {{compiledAdapter: denier}}\n---\n\
+             kind: instance\nmetadata: {{name: i, namespace: istio-system}}\nspec: {{compiledTemplate: checknothing}}\n---\n\
+             kind: rule\nmetadata: {{name: r, namespace: istio-system}}\n\
+             spec:\n  match: '{expression}'\n  actions: [{{handler: h, instances: [i]}}]\n"
+        );
+        let validated = run_with_input(&["mixer", "validate", "-o", "json", "-"], &rule);
+        let problems = json(&validated)["diagnostics"].as_array().cloned().unwrap_or_default();
+        let is_of_text = |problem: &&serde_json::Value| {
+            let code = problem["code"].as_str().unwrap_or_default();
+            [
+                "matches-reversed",
+                "header-key-case",
+                "attribute-unknown",
+                "expression-fails",
+                "expression-type",
+            ]
+            .contains(&code)
+        };
+        let found: Vec<_> = problems.iter().filter(is_of_text).collect();
+        assert_eq!(found.len(), 1, "{expression}: {problems:?}");
+        let hint = found.iter().find_map(|problem| problem["hint"].as_str()).unwrap_or_default();
+        assert!(ran.err.contains(hint), "{expression}: {hint}: {}", ran.err);
+    }
+    // The value alone is what a script reads, and what fails whatever is given says so in other formats as well.
+    let fails = ["mixer", "eval", "source.ip == ip(\"10.0.0.0/8\")", "-o", "json"];
+    let ran = run(&fails);
+    assert!(json(&ran)["error"].is_string() && ran.err.contains("IP_ADDRESSES"), "{}{}", ran.out, ran.err);
 }
 
 /// What has no value is a failure: not a text on standard output that a script takes for one.

@@ -293,6 +293,16 @@ fn completions_know_all_flags_and_values_and_hide_what_is_hidden() {
     let doctor = of("mixer__subcmd__doctor");
     assert!(doctor.contains("--port ") && doctor.contains("--config-store-url "), "{doctor}");
     assert!(of("mixer__subcmd__check").contains("--server "));
+    // The generator for fish leaves both out.
+    let fish = run(&["mixer", "completions", "fish"]).out;
+    let codes = "complete -c mixer -n \"__fish_mixer_using_subcommand explain-code\" -f -a \"";
+    let codes = fish.lines().find_map(|line| line.strip_prefix(codes)).unwrap_or_default();
+    assert!(codes.split(' ').any(|code| code == "handler-unknown"), "{codes}");
+    assert!(
+        fish.contains("using_subcommand completions\" -f -a \"bash elvish fish powershell zsh\"\n"),
+        "{fish}"
+    );
+    assert!(fish.contains("-- $cmd 2>/dev/null\n    or return 0\n"), "{fish}");
     for (command, values) in [
         ("mixer__subcmd__server", "compgen -W \"keep-last serve-valid refuse\""),
         ("mixer__subcmd__server", "compgen -W \"true false\""),

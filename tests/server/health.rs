@@ -91,7 +91,7 @@ fn health_is_served_over_http() {
     let (directory, server) = native_server();
     let get = |path: &str| http("GET", &server.monitoring_url(path), "");
     let url = server.monitoring_url("/readyz");
-    let lost = wait_for(DEADLINE, || get("/readyz").ok().filter(|a| a.body.contains("lstat ")));
+    let lost = wait_for(DEADLINE, || get("/readyz").ok().filter(|a| a.body.contains("cannot read ")));
     assert_eq!(lost.expect("the reason").status, 503);
     let refused = mixer(&["probe", "--http", &url]);
     assert_eq!(refused.status, 1);

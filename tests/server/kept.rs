@@ -86,7 +86,7 @@ fn a_lost_directory_is_kept_also_after_a_restart() {
     let mut server = Server::on(&root).native().with(&["--config-cache", &cache]).start();
     assert!(check(&server).contains("PERMISSION_DENIED"), "{}", server.log());
     std::fs::rename(&root, &away).expect("writable");
-    let (file, cause) = (root.join("deny.yaml"), format!("lstat {}", root.display()));
+    let (file, cause) = (root.join("deny.yaml"), format!("cannot read {}", root.display()));
     wait_for_kept(&server, 29.0);
     assert_is_kept(&server, &file, &cause);
     let before = since(&server);

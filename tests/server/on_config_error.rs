@@ -227,13 +227,13 @@ fn a_server_without_configuration_answers_no_call_until_there_is_one() {
     let root = directory.path().join("conf");
     let server = Server::on(&root).native().start();
     let said = check(&server);
-    assert!(said.contains("no configuration is served: lstat "), "{said}");
+    assert!(said.contains("no configuration is served: cannot read "), "{said}");
     let report = mixer(&["report", "-m", &server.address(), "-s", "destination.service=shop"]);
-    assert!(report.stdout.contains("no configuration is served: lstat "), "{report:?}");
+    assert!(report.stdout.contains("no configuration is served: cannot read "), "{report:?}");
     let state = verbose(&server);
     assert_eq!(state["available"], false, "{state}");
     let why = state["configuration"]["withheld"].as_str().unwrap_or_default().to_owned();
-    assert!(why.starts_with("lstat "), "{state}");
+    assert!(why.starts_with("cannot read "), "{state}");
     let probe = mixer(&["probe", "--grpc", &server.address()]);
     assert_eq!(probe.status, 1, "{probe:?}");
     // The directory appears as a whole.

@@ -83,7 +83,7 @@ fn a_directory_that_vanishes_or_is_emptied_leaves_the_server_ready() {
         wait_for(DEADLINE, || is_closed(&server).then_some(())).expect("it denies");
         let aside = directory.path().join("aside");
         std::fs::rename(&root, &aside).expect("writable");
-        server.wait_for_log("store is degraded: lstat ");
+        server.wait_for_log("store is degraded: cannot read ");
         if native {
             wait_for_degraded(&server, "store", "; the last good configuration serves");
             let log = server.log();
@@ -169,7 +169,7 @@ fn transitions_of_readiness_are_logged_once_with_the_reason() {
     let aside = directory.path().join("aside");
     std::fs::rename(&root, &aside).expect("writable");
     let mut server = Server::on(&root).native().start();
-    server.wait_for_log("\terror\treadiness is unavailable from the start: configuration: lstat ");
+    server.wait_for_log("\terror\treadiness is unavailable from the start: configuration: cannot read ");
     std::fs::rename(&aside, &root).expect("writable");
     server.wait_for_log("\tinfo\treadiness turns available; for ");
     wait_for_ready(&server);

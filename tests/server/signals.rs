@@ -211,7 +211,7 @@ fn records_for_the_journal_start_with_their_priority() {
     let log = server.log();
     let record = |part: &str| log.lines().find(|line| line.contains(part)).unwrap_or_default();
     assert!(record("\tinfo\tStarting monitor server...").starts_with("<6>2"), "{log}");
-    assert!(record("\terror\tlstat /nowhere").starts_with("<3>2"), "{log}");
+    assert!(record("\terror\tcannot read /nowhere").starts_with("<3>2"), "{log}");
     assert!(record("Mixer started with").starts_with("Mixer"), "{log}");
 }
 

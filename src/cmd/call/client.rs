@@ -1,7 +1,5 @@
 //! Runs calls against a server, or against a configuration in this process.
 
-use std::io::Read as _;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,10 +20,8 @@ use mixer_api::grpc::GrpcError;
 use mixer_api::{CallInfo, MixerService};
 use mixer_attribute::Vocabulary;
 use mixer_base::metrics::Metrics;
-use mixer_base::regular_file;
-use mixer_base::rotate::os_text;
 use mixer_config::message::suggestion;
-use mixer_config::store::{self, ConfigStore, EMBEDDED_SAMPLE, MemoryStore, WhenLost};
+use mixer_config::store::{self, ConfigStore, EMBEDDED_SAMPLE, MemoryStore};
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::explain::{Explanation, PAGE_HEADER, QuotaExplanation, QuotaExplanations};
@@ -42,8 +38,6 @@ const BUILD_TIMEOUT: Duration = Duration::from_secs(30);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The header that names the page of rules of an explanation.
 const PAGE: http::HeaderName = http::HeaderName::from_static(PAGE_HEADER);
-/// Maximum size of a configuration in one file, in bytes.
-const MAX_FILE: u64 = 64 << 20;
 /// Length of the prefix of a gRPC message.
 const GRPC_PREFIX_LEN: usize = 5;
 
@@ -74,8 +68,8 @@ impl Client {
         personality: Personality,
         io: &mut Io,
     ) -> Result<Client, Stop> {
-        match &flags.config {
-            None => {
+        match flags.config.as_slice() {
+            [] => {
                 let tls = flags.tls.load(&flags.server)?;
                 let connection =
                     MixerConnection::new(&flags.server.target, flags.timeout(), tls).traced(calls);
@@ -89,7 +83,7 @@ impl Client {
                 }
                 Ok(Client::Remote(Box::new(connection)))
             }
-            Some(url) => Ok(Client::InProcess(Rc::new(InProcess::open(url, flags, io).await?))),
+            sources => Ok(Client::InProcess(Rc::new(InProcess::open(sources, flags, io).await?))),
         }
     }
 
@@ -263,9 +257,6 @@ fn unusual_names<'n>(
     unusual.map(line).collect()
 }
 
-/// Stands for the configuration on standard input.
-const STANDARD_INPUT: &str = "-";
-
 /// A configuration that runs in this process.
 pub(crate) struct InProcess {
     service: MixerService,
@@ -276,37 +267,10 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    async fn open(url: &str, flags: &CallFlags, io: &mut Io) -> Result<InProcess, Stop> {
-        let hint = source::config_hint(std::iter::once(url));
-        let refuse = |cause: String| Failure::local(format!("cannot load `{url}`")).cause(cause).hint(hint);
-        let is_input = url == STANDARD_INPUT;
-        let url = if url.contains("://") || is_input { url.to_owned() } else { format!("fs://{url}") };
-        let file = url.strip_prefix("fs://").filter(|path| Path::new(path).is_file());
-        let store: Arc<dyn ConfigStore> = match file {
-            None if is_input => {
-                let mut text = String::new();
-                let limit = MAX_FILE.saturating_add(1);
-                let read = io.input.by_ref().take(limit).read_to_string(&mut text);
-                read.map_err(|error| refuse(os_text(&error)))?;
-                if text.len() as u64 >= limit {
-                    return Err(refuse(format!("it has more than {} MiB", MAX_FILE >> 20)).into());
-                }
-                Arc::new(MemoryStore::new(&url, [(STANDARD_INPUT, &*text)]))
-            }
-            Some(path) => {
-                let text = regular_file::read_text(Path::new(path), MAX_FILE)
-                    .map_err(|error| refuse(os_text(&error)))?;
-                Arc::new(MemoryStore::new(&url, [(path, &*text)]))
-            }
-            None => {
-                let store = store::open_with(&url, WhenLost::Keep).map_err(|e| refuse(e.to_string()))?;
-                Arc::from(store)
-            }
-        };
-        let contents = store.load();
-        if let Some(cause) = &contents.unavailable {
-            return Err(refuse(cause.clone()).into());
-        }
+    async fn open(sources: &[String], flags: &CallFlags, io: &mut Io) -> Result<InProcess, Stop> {
+        let contents = Arc::new(source::read(sources, io)?);
+        let url = sources.join(" ");
+        let store: Arc<dyn ConfigStore> = Arc::new(MemoryStore::holding(&url, Arc::clone(&contents)));
         mixer_net::tls::install_crypto_provider();
         let builder = SnapshotBuilder::new(flags.namespace.options());
         let runtime = Arc::new(Runtime::new(builder.empty(), None));

@@ -22,8 +22,10 @@ pub(crate) struct CallFlags {
     )]
     pub(crate) server: ApiAddress,
     /// Configuration to evaluate in this process instead of calling a server: fs://DIR, a path, `-` for standard input, or embedded://sample.
+    ///
+    /// Repeatable: all of them are one configuration.
     #[arg(long, value_name = "URL", conflicts_with = "server")]
-    pub(crate) config: Option<String>,
+    pub(crate) config: Vec<String>,
     #[command(flatten)]
     pub(crate) namespace: NamespaceFlags,
     #[command(flatten)]
@@ -147,7 +149,7 @@ impl CallFlags {
 
     /// Starts the span of the command; `None` without tracing and with `--config`.
     pub(crate) fn begin_span(&self, name: &'static str) -> Result<Option<CommandSpan>, Failure> {
-        if self.config.is_some() {
+        if !self.config.is_empty() {
             return Ok(None);
         }
         CommandSpan::begin(&self.tracing.options(), name).map_err(|cause| self.tracing_failure(&cause))

@@ -107,7 +107,12 @@ const MAX_DEPTH: usize = 24;
 
 fn write_part(text: &mut String, part: &PartExplanation, depth: usize) {
     let indent = "  ".repeat(depth);
-    let _ = writeln!(text, "{indent}{}  is {}", one_line(&part.text), part.outcome);
+    let source = one_line(&part.text);
+    // A constant is its value.
+    let _ = match source == part.outcome {
+        true => writeln!(text, "{indent}{source}"),
+        false => writeln!(text, "{indent}{source}  is {}", part.outcome),
+    };
     if depth < MAX_DEPTH {
         for part in &part.parts {
             write_part(text, part, depth + 1);

@@ -91,9 +91,13 @@ pub(crate) fn with_file(
     let given: Vec<OsString> = args.iter().skip(at + 1).cloned().collect();
     let Some(path) = path_of(&given).filter(|path| !path.as_os_str().is_empty()) else { return Ok(args) };
     let settings = read(&path, is_strict).map_err(|cause| {
-        Failure::local(format!("cannot read the configuration file `{}`", path.display()))
+        let failure = Failure::local(format!("cannot read the configuration file `{}`", path.display()))
             .legacy(format!("fatal error in config file: {cause}"))
-            .cause(cause)
+            .cause(cause);
+        match path.is_file() && is_settings(&path) {
+            true => failure,
+            false => failure.hint(MEANT),
+        }
     })?;
     let added = settings
         .into_iter()
@@ -184,14 +188,34 @@ fn is_given(server: &clap::Command, flag: &str, given: &[OsString]) -> bool {
     })
 }
 
+/// What `--config` may be.
+const MEANT: &str = "--config names resources (a directory, a file of resources, fs://DIR or k8s://), or a file of settings that ends in \
+     .yaml, .yml, .json or .toml";
+
+/// The end of the name of a file.
+fn kind_of(path: &Path) -> String {
+    path.extension().map(|kind| kind.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Whether a file is one of settings by its name.
+fn is_settings(path: &Path) -> bool {
+    matches!(&*kind_of(path), "yaml" | "yml" | "json" | "toml")
+}
+
 /// Flags and values.
 fn read(path: &Path, is_strict: bool) -> Result<BTreeMap<&'static str, String>, String> {
-    let kind = path.extension().map(|kind| kind.to_string_lossy().into_owned()).unwrap_or_default();
-    if !matches!(&*kind, "yaml" | "yml" | "json" | "toml") {
+    let kind = kind_of(path);
+    let is_settings = is_settings(path);
+    if !is_settings && !is_strict {
         return Err(format!("Unsupported Config Type \"{kind}\""));
     }
-    let text = regular_file::read_text(path, MAX_FILE)
-        .map_err(|error| format!("open {}: {}", path.display(), os_text(&error)))?;
+    let text = regular_file::read_text(path, MAX_FILE).map_err(|error| match is_strict {
+        true => os_text(&error),
+        false => format!("open {}: {}", path.display(), os_text(&error)),
+    })?;
+    if !is_settings {
+        return Err("its name ends in none of .yaml, .yml, .json and .toml".to_owned());
+    }
     let document: Value = match &*kind {
         "toml" => toml::from_str(&text).map_err(|error| error.message().to_owned())?,
         "json" => serde_json::from_str(&text).map_err(|error| error.to_string())?,
@@ -262,9 +286,17 @@ mod tests {
         assert!(args.contains(&"--liveness-probe-path=/x".into()));
         assert!(args.contains(&"--zookeeper-address=a:1,b:2".into()));
         assert!(!args.iter().any(|arg| arg.starts_with("--monitoring-port")));
-        let missing = ["galley", "server", "--config=/nosuch"].map(OsString::from).to_vec();
-        let failure = with_file(missing, server, false).unwrap_err();
+        let missing = || ["galley", "server", "--config=/nosuch"].map(OsString::from).to_vec();
+        let failure = with_file(missing(), server, false).unwrap_err();
         assert_eq!(failure.legacy_text(), "fatal error in config file: Unsupported Config Type \"\"");
+        let failure = with_file(missing(), server, true).unwrap_err();
+        assert_eq!(failure.cause.as_deref(), Some("no such file or directory"));
+        assert!(failure.hint.is_some_and(|hint| hint.contains("--config names resources")));
+        let other = directory.path().join("galley.conf");
+        std::fs::write(&other, "general: {}\n").unwrap();
+        let named = ["galley", "server", "-c", &other.to_string_lossy()].map(OsString::from).to_vec();
+        let failure = with_file(named, server, true).unwrap_err();
+        assert_eq!(failure.cause.as_deref(), Some("its name ends in none of .yaml, .yml, .json and .toml"));
     }
     #[test]
     fn a_key_without_a_meaning_is_an_error_but_for_galley() {

@@ -20,8 +20,8 @@ const MAX_BODY_CHARS: usize = 300;
 /// A probe target.
 #[derive(Debug, Clone)]
 pub(super) enum ProbeTarget {
-    /// A probe file that must be younger than `interval`.
-    File { path: PathBuf, interval: Duration },
+    /// A probe file that must be younger than `interval`. `as_istio`: with the texts of Istio's programs.
+    File { path: PathBuf, interval: Duration, as_istio: bool },
     /// A gRPC health service.
     Grpc { address: String, service: String, connection: Box<MixerConnection> },
     /// A URL that must return a 2xx status.
@@ -51,9 +51,10 @@ impl ProbeTarget {
     /// Probes the target.
     pub(super) async fn probe(&self) -> Result<(), Unavailable> {
         match self {
-            ProbeTarget::File { path, interval } => {
+            ProbeTarget::File { path, interval, as_istio } => {
                 let inspection = probe::inspect(path, *interval, SystemTime::now());
-                let problem = file_problem(&path.display().to_string(), *interval, &inspection);
+                let path = path.display().to_string();
+                let problem = file_problem(&path, *interval, &inspection, *as_istio);
                 problem.map_or(Ok(()), |cause| Err(Unavailable { cause, hint: None }))
             }
             ProbeTarget::Grpc { service, connection, .. } => {
@@ -129,10 +130,13 @@ fn hint(url: &str, found: Option<Endpoint>) -> Option<String> {
 }
 
 /// Why a probe file is unavailable; `None` if it is fresh.
-fn file_problem(path: &str, interval: Duration, inspection: &Inspection) -> Option<String> {
+fn file_problem(path: &str, interval: Duration, inspection: &Inspection, as_istio: bool) -> Option<String> {
     match inspection {
         Inspection::Fresh => None,
-        Inspection::Unreadable(error) => Some(format!("stat {path}: {error}")),
+        Inspection::Unreadable(error) => {
+            let verb = if as_istio { "stat" } else { "cannot read" };
+            Some(format!("{verb} {path}: {error}"))
+        }
         Inspection::Stale(modified) => {
             let limit = interval + probe::TOLERANCE;
             let limit = SignedDuration::from_nanos(i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX));

@@ -13,7 +13,7 @@ use crate::cmd::server::store_hint;
 use mixer_attribute::Timestamp;
 use mixer_base::rotate::os_text;
 use mixer_config::Severity;
-use mixer_config::store::{self, StoreContents};
+use mixer_config::store::StoreContents;
 use mixer_engine::decision::undeclared_masks;
 use mixer_engine::runtime::{
     CacheDirectory, CacheError, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError,
@@ -42,10 +42,7 @@ pub(super) async fn examine(options: &ServerOptions, is_running: bool) -> Vec<Fi
     let expected = cached.as_ref().map(CachedConfiguration::files).unwrap_or_default();
     let contents = match mixer_server::read_store(options, &expected, READ_LIMIT).await {
         Ok(contents) => contents,
-        Err(store::StoreError::Unknown { url }) => {
-            return vec![fail("configuration", format!("unknown config URL `{url}`"), &store_hint(&url))];
-        }
-        Err(error) => return vec![fail("configuration", error.to_string(), &store_hint(url))],
+        Err(error) => return vec![fail("configuration", error.plain(), &store_hint(url))],
     };
     let mut masks = Vec::new();
     let (served, snapshot) = served(options, &contents, (cached, is_running), &mut masks);

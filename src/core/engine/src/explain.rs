@@ -506,13 +506,18 @@ fn single_miss(operands: &[Part]) -> Option<String> {
     Some(text)
 }
 
+/// Whether a part is `true` or `false`, which says nothing about a request.
+fn is_constant(part: &Part) -> bool {
+    matches!(&part.outcome, Outcome::Value(value) if *value == part.text)
+}
+
 /// The leaves that were evaluated: attributes and map entries.
 fn evaluated_leaves<'p>(parts: &'p [Part], leaves: &mut Vec<&'p Part>) {
     for part in parts {
         match part.outcome {
             Outcome::NotEvaluated => {}
             _ if !part.children.is_empty() => evaluated_leaves(&part.children, leaves),
-            _ if part.text == "default" || leaves.contains(&part) => {}
+            _ if part.text == "default" || leaves.contains(&part) || is_constant(part) => {}
             _ => leaves.push(part),
         }
     }

@@ -5,6 +5,7 @@
 //! clock or network.
 //! Resources mean what they mean to Istio Mixer 1.3; docs/compatibility.md lists the differences.
 
+mod alone;
 mod annotations;
 mod bindings;
 mod build;
@@ -44,6 +45,7 @@ mod unnamed;
 mod vocabulary;
 
 pub(crate) use annotations::is_dry_run;
+pub use alone::{RefusedExpression, examine_expression};
 pub use annotations::unsupported_annotations;
 pub(crate) use build::BuildStage;
 pub use build::SnapshotBuilder;

@@ -108,6 +108,62 @@ spec:
     );
 }
 
+/// The log of `mixs` has the words of Istio Mixer.
+#[test]
+fn users_are_told_of_expressions_and_fields_in_their_words() {
+    let told = |text: &str| {
+        let snapshot = with_manifest(text);
+        let errors = snapshot.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+        errors.map(|problem| (problem.message.clone(), problem.log_text().into_owned())).collect::<Vec<_>>()
+    };
+    let rule = |spec: &str| {
+        told(&format!("kind: rule\nmetadata: {{name: r, namespace: istio-system}}\nspec: {spec}\n"))
+    };
+    let actions = "actions: [{handler: deny, instances: [nothing]}]";
+    let legacy = "EQ($source.user, 80) arg 2 (80) typeError got INT64, expected STRING";
+    assert_eq!(
+        rule(&format!("{{match: source.user == 80, {actions}}}")),
+        [(
+            "`80` is INT64, expected STRING".to_owned(),
+            format!("rule='r.rule.istio-system'.Match: {legacy}")
+        )]
+    );
+    let header = rule(&format!(
+        "{{{actions}, requestHeaderOperations: [{{name: x-a, values: ['conditional(source.user == 80, source.user, source.user)']}}]}}"
+    ));
+    assert_eq!(header.len(), 1, "{header:?}");
+    assert!(
+        header.iter().all(|(message, log)| {
+            message.contains("\"`80` is INT64, expected STRING\"")
+                && log.contains("typeError")
+                && !message.contains("typeError")
+        }),
+        "{header:?}"
+    );
+    assert_eq!(
+        told(
+            "kind: instance\nmetadata: {name: i, namespace: istio-system}\n\
+             spec: {compiledTemplate: listentry, params: {value: toLower(request.size)}}\n"
+        ),
+        [(
+            "failed to evaluate expression for field 'Value': `request.size` is INT64, expected STRING"
+                .to_owned(),
+            "instance='i.instance.istio-system': failed to evaluate expression for field 'Value': \
+             toLower($request.size) arg 1 ($request.size) typeError got INT64, expected STRING"
+                .to_owned()
+        )]
+    );
+    let unknown = rule("{action: []}");
+    assert!(
+        unknown.contains(&(
+            "unknown field \"action\"".to_owned(),
+            "Failed to convert r.rule.istio-system an event: unknown field \"action\" in v1beta1.Rule"
+                .to_owned()
+        )),
+        "{unknown:?}"
+    );
+}
+
 /// A document has a problem in three bytes; nobody reads more than the first ones.
 #[test]
 fn of_very_many_problems_of_a_resource_the_first_are_kept_and_all_are_counted() {
@@ -132,6 +188,39 @@ fn of_very_many_problems_of_a_resource_the_first_are_kept_and_all_are_counted() 
     let (counted, last) = errors("{x: 1},");
     assert!((1_000..1_100).contains(&counted), "{counted}");
     assert_eq!(last, Some("spec-decode"));
+}
+
+/// Resources are built by kind and name, and shown by file and line: a handler behind all rules is built before them.
+#[test]
+fn of_very_many_resources_those_that_are_shown_first_keep_their_texts() {
+    const MANY: usize = 6_000;
+    let rule = |n: usize| {
+        format!(
+            "kind: rule\nmetadata: {{name: r{n}, namespace: istio-system}}\n\
+             spec: {{match: 'source.user = \"x\"', actions: [{{handler: ghost, instances: [nothing]}}]}}\n---\n"
+        )
+    };
+    let handler = |n: usize| {
+        format!(
+            "kind: handler\nmetadata: {{name: h{n}, namespace: istio-system}}\nspec: {{compiledAdapter: nobody}}\n---\n"
+        )
+    };
+    let mut builder = SnapshotBuilder::new(options());
+    let rules: String = (0..MANY).map(rule).collect();
+    let handlers: String = (0..MANY).map(handler).collect();
+    let check = |snapshot: &Snapshot, count: usize| {
+        let errors: Vec<_> =
+            snapshot.diagnostics.iter().filter(|problem| problem.severity == Severity::Error).collect();
+        let is_short = |problem: &&Diagnostic| problem.message.starts_with("further problems");
+        let kept = errors.iter().position(is_short).unwrap();
+        assert_eq!(kept, 10_000);
+        assert!(errors.get(kept..).unwrap().iter().all(is_short));
+        assert_eq!(errors.iter().map(|problem| problem.count()).sum::<usize>(), count);
+    };
+    // Of a rule: its condition, its handler, and that it has no action.
+    check(&build_all(&mut builder, &[("a.yaml", &rules), ("b.yaml", &handlers)]), 4 * MANY);
+    // What is first afterwards has its texts, too.
+    check(&build_all(&mut builder, &[("0.yaml", &rule(MANY)), ("a.yaml", &rules)]), 3 * (MANY + 1));
 }
 
 #[test]

@@ -4,9 +4,12 @@ mod hint;
 
 use super::literal::Constant;
 use super::parse::{parse, position};
-use super::term::{Callee, TermId, TermKind, Terms};
+use super::term::{Callee, TermId, TermKind, Terms, operator_text};
 use super::{CompileError, Phase, Scope};
 use mixer_attribute::{SlotId, ValueType};
+
+/// Longest part of an expression in an error that users are told, in bytes.
+const MAX_SHOWN: usize = 80;
 
 /// The operators and functions of the classic language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,18 +228,28 @@ impl Checker<'_, '_> {
         };
         let Some(signature) = signature(*callee) else {
             let hint = hint::unknown_function(self.terms, id, self.scope);
-            return Err(self.hinted(hint, self.error(id, format!("unknown function: {}", callee.name()))));
+            let error = self.error(id, format!("unknown function: {}", callee.name()));
+            let words = match callee {
+                Callee::Operator(name) => match operator_text(name) {
+                    "" => "there is no such operator".to_owned(),
+                    operator => format!("there is no operator `{operator}`"),
+                },
+                Callee::Named(name) => format!("unknown function: {name}"),
+            };
+            return Err(self.hinted(hint, in_words(error, words)));
         };
         match (target, signature.target) {
             (Some(_), None) => {
                 let hint = format!("write {}(...) with the value as argument", callee.name());
                 let message = format!("invoking regular function on instance method: {}", callee.name());
-                Err(self.hinted(Some(hint), self.error(id, message)))
+                let words = format!("`{}` is no method", callee.name());
+                Err(self.hinted(Some(hint), in_words(self.error(id, message), words)))
             }
             (None, Some(_)) => {
                 let hint = format!("write value.{}(...)", callee.name());
                 let message = format!("invoking instance method without an instance: {}", callee.name());
-                Err(self.hinted(Some(hint), self.error(id, message)))
+                let words = format!("`{}` is a method, and has no value before it", callee.name());
+                Err(self.hinted(Some(hint), in_words(self.error(id, message), words)))
             }
             _ => Ok(signature),
         }
@@ -300,7 +313,28 @@ impl Checker<'_, '_> {
 
     fn wrong_arity(&self, id: TermId, got: usize, expected: usize) -> Box<CompileError> {
         let call = self.terms.render(id);
-        self.error(id, format!("{call} arity mismatch. Got {got} arg(s), expected {expected} arg(s)"))
+        let error =
+            self.error(id, format!("{call} arity mismatch. Got {got} arg(s), expected {expected} arg(s)"));
+        let noun = if expected == 1 { "argument" } else { "arguments" };
+        in_words(error, format!("`{}` takes {expected} {noun}, not {got}", self.shown(id)))
+    }
+
+    /// A term as written, on one line, shortened.
+    fn shown(&self, id: TermId) -> String {
+        let text = self.terms.term(id).span.of(self.terms.text());
+        let mut shown = String::new();
+        for word in text.split_whitespace() {
+            if !shown.is_empty() {
+                shown.push(' ');
+            }
+            shown.push_str(word);
+            if shown.len() > MAX_SHOWN {
+                shown.truncate(shown.floor_char_boundary(MAX_SHOWN));
+                shown.push('…');
+                break;
+            }
+        }
+        shown
     }
 
     fn wrong_argument(
@@ -343,7 +377,8 @@ impl Checker<'_, '_> {
                 .map(|function| format!("write {function}({})", self.terms.render(culprit))),
             _ => None,
         };
-        self.hinted(hint, self.error(culprit, message))
+        let words = format!("`{}` is {got}, expected {expected}", self.shown(culprit));
+        self.hinted(hint, in_words(self.error(culprit, message), words))
     }
 
     fn unknown_attribute(&self, id: TermId, name: &str) -> Box<CompileError> {
@@ -353,6 +388,12 @@ impl Checker<'_, '_> {
             ..*self.error(id, format!("unknown attribute {name}"))
         })
     }
+}
+
+/// The same error, with what users are told.
+fn in_words(mut error: Box<CompileError>, words: String) -> Box<CompileError> {
+    error.in_words = Some(words);
+    error
 }
 
 /// The names of all functions.

@@ -32,6 +32,8 @@ pub struct CompileError {
     pub position: Option<(u32, u32)>,
     /// The undeclared attribute, if that is the problem.
     pub unknown_attribute: Option<String>,
+    /// The message as users are told it, where Istio Mixer's has its own notation; see [`plain`](Self::plain).
+    pub(super) in_words: Option<String>,
     /// How to fix it, if known.
     pub hint: Option<String>,
     /// Whether it is valid, and its patterns exceed what other expressions leave of a budget: it may compile later.
@@ -46,17 +48,26 @@ impl CompileError {
             message,
             position: None,
             unknown_attribute: None,
+            in_words: None,
             hint: None,
             over_budget: false,
         }
     }
 
-    /// The message without what Istio Mixer calls an internal error of its compiler: an operator that a type does not have.
+    /// The message without the notation of Istio Mixer's type checker, and without what it calls an internal error of its compiler: an
+    /// operator that a type does not have.
     pub fn plain(&self) -> Cow<'_, str> {
+        if let Some(text) = &self.in_words {
+            return Cow::Borrowed(text);
+        }
         let Some((before, what)) = self.message.split_once(INTERNAL) else {
             return Cow::Borrowed(&self.message);
         };
-        match what.split_once(NOT_IMPLEMENTED) {
+        let found = what.split_once(NOT_IMPLEMENTED).map(|(operation, of)| match operation {
+            "Add" => ("sum", of),
+            _ => (operation, of),
+        });
+        match found {
             Some((operation, "duration")) => format!("{before}durations have no {operation}").into(),
             Some((operation, "bool")) => format!("{before}Booleans have no {operation}").into(),
             Some((operation, _)) => format!("{before}values of this type have no {operation}").into(),

@@ -315,6 +315,12 @@ impl<'t> Parser<'t> {
         error
     }
 
+    /// Whether the token follows a digit at once, as in `1k`.
+    fn is_unit(&self) -> bool {
+        let before = self.text.get(..self.token.span.start).unwrap_or_default();
+        before.ends_with(|c: char| c.is_ascii_digit())
+    }
+
     /// The hint for a token after a complete expression.
     fn trailing_hint(&self) -> Option<String> {
         let hint = match (self.token.kind, self.token.span.of(self.text)) {
@@ -331,6 +337,10 @@ impl<'t> Parser<'t> {
                 "call it with a dot and parentheses: value.startsWith(\"text\"), \"pattern\".matches(value)"
             }
             (TokenKind::Operator, "~") => "write \"pattern\".matches(value)",
+            (TokenKind::Identifier, unit) if self.is_unit() => match unit {
+                "ms" | "s" | "m" | "h" | "us" | "ns" => "a duration is a text in quotes, such as \"10s\"",
+                _ => "a number has no unit: write all of its digits",
+            },
             _ if self.text.get(..self.token.span.start).is_some_and(ends_in_not) => {
                 "write (condition) == false for `not`"
             }

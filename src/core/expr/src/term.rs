@@ -172,28 +172,35 @@ impl<'t> Terms<'t> {
     }
 }
 
+/// The operators with a name in error texts.
+const OPERATORS: [(&str, &str); 17] = [
+    ("==", "EQ"),
+    ("!=", "NEQ"),
+    ("<", "LT"),
+    ("<=", "LEQ"),
+    (">", "GT"),
+    (">=", "GEQ"),
+    ("||", "LOR"),
+    ("&&", "LAND"),
+    ("|", "OR"),
+    ("+", "ADD"),
+    ("-", "SUB"),
+    ("*", "MUL"),
+    ("/", "QUO"),
+    ("%", "REM"),
+    ("&", "AND"),
+    ("^", "XOR"),
+    ("!", "NOT"),
+];
+
 /// The name of an operator in error texts; empty for those without a name.
 fn binary_name(operator: &str) -> &'static str {
-    match operator {
-        "==" => "EQ",
-        "!=" => "NEQ",
-        "<" => "LT",
-        "<=" => "LEQ",
-        ">" => "GT",
-        ">=" => "GEQ",
-        "||" => "LOR",
-        "&&" => "LAND",
-        "|" => "OR",
-        "+" => "ADD",
-        "-" => "SUB",
-        "*" => "MUL",
-        "/" => "QUO",
-        "%" => "REM",
-        "&" => "AND",
-        "^" => "XOR",
-        "!" => "NOT",
-        _ => "",
-    }
+    OPERATORS.iter().find(|(text, _)| *text == operator).map_or("", |(_, name)| name)
+}
+
+/// The operator with this name in error texts, as written; empty for those without a name.
+pub(super) fn operator_text(name: &str) -> &'static str {
+    OPERATORS.iter().find(|(_, known)| *known == name).map_or("", |(text, _)| text)
 }
 
 struct Converter<'c, 't> {

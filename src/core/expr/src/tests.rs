@@ -480,6 +480,12 @@ fn obeyed_hints_do_not_lead_to_the_next_error() {
         ("s1 = \"a\"", "compare with =="),
         ("request.headers[\"x-user\"] exists", "write (attribute | \"\") != \"\""),
         ("request.user == \"a\"", "did you mean `source.user`?"),
+        ("i1 > 1k", "a number has no unit: write all of its digits"),
+        ("dur1 == 10s", "a duration is a text in quotes, such as \"10s\""),
+        (
+            "t1.getHours() > 5",
+            "the classic language has no parts of times: `policy.istio.io/lang: CEL` on the rule has request.time.getHours()",
+        ),
     ] {
         assert_eq!(refusal(text).hint.as_deref(), Some(hint), "{text}: {:?}", refusal(text));
     }
@@ -513,9 +519,47 @@ fn users_are_not_told_of_an_internal_error() {
         ("dur1 > dur1", "durations have no greater than"),
         ("b1 < b2", "Booleans have no less than"),
         ("emptyStringMap() == emptyStringMap()", "values of this type have no equality"),
+        ("dur1 + dur1", "durations have no sum"),
     ] {
         let error = refusal(text);
         assert!(error.message.starts_with("internal compiler error"), "as Istio Mixer: {}", error.message);
         assert_eq!(error.plain(), plain);
     }
+}
+
+/// Istio Mixer's type checker speaks in terms of its own: `EQ($i1, "80") arg 2 ("80") typeError got STRING, expected INT64`.
+#[test]
+fn users_are_told_what_they_wrote() {
+    for (text, message, plain) in [
+        (
+            "i1 == \"80\"",
+            "EQ($i1, \"80\") arg 2 (\"80\") typeError got STRING, expected INT64",
+            "`\"80\"` is STRING, expected INT64",
+        ),
+        (
+            "b1 && (s1 |\n  \"a\")",
+            "LAND($b1, OR($s1, \"a\")) arg 2 (OR($s1, \"a\")) typeError got STRING, expected BOOL",
+            "`s1 | \"a\"` is STRING, expected BOOL",
+        ),
+        ("!b1", "unknown function: NOT", "there is no operator `!`"),
+        ("i1 * 2 == 4", "unknown function: MUL", "there is no operator `*`"),
+        ("i1 << 2 == 4", "unknown function: ", "there is no such operator"),
+        ("nosuch(s1)", "unknown function: nosuch", "unknown function: nosuch"),
+        ("s1.size()", "invoking regular function on instance method: size", "`size` is no method"),
+        (
+            "startsWith(s1)",
+            "invoking instance method without an instance: startsWith",
+            "`startsWith` is a method, and has no value before it",
+        ),
+        (
+            "size(s1, s2) == 3",
+            "size($s1, $s2) arity mismatch. Got 2 arg(s), expected 1 arg(s)",
+            "`size(s1, s2)` takes 1 argument, not 2",
+        ),
+    ] {
+        let error = refusal(text);
+        assert_eq!((&*error.message, &*error.plain()), (message, plain), "{text}");
+    }
+    let long = refusal(&format!("i1 == \"{}\"", "ä".repeat(500)));
+    assert!(long.plain().chars().count() < 100, "{}", long.plain());
 }

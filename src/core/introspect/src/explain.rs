@@ -314,7 +314,8 @@ fn part_markup(part: &PartExplanation) -> Markup {
     };
     html! {
         li {
-            code.expression { (part.text) } " " span.outcome.(class) { (part.outcome) }
+            code.expression { (part.text) }
+            @if part.text != part.outcome { " " span.outcome.(class) { (part.outcome) } }
             @if !part.parts.is_empty() { ul { @for inner in &part.parts { (part_markup(inner)) } } }
         }
     }

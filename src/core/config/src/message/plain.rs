@@ -11,7 +11,8 @@
 pub fn plain_words(text: &str) -> String {
     let unmarshal = "json: cannot unmarshal ";
     if let Some((_, rest)) = text.split_once(unmarshal)
-        && let Some((kind, go)) = rest.split_once(" into Go value of type ")
+        && let Some((kind, rest)) = rest.split_once(" into Go ")
+        && let Some((_, go)) = rest.rsplit_once(" of type ")
     {
         return format!("expected {}, found {}", type_words(go), kind_words(kind));
     }
@@ -24,10 +25,33 @@ pub fn plain_words(text: &str) -> String {
         let fault = if why == "value out of range" { "is out of range" } else { "is not a number" };
         return format!("{value} {fault}");
     }
+    // The type is one of the source of Istio Mixer, or of a protocol; the position says where the field is.
+    if let Some((before, go)) =
+        text.split_once(" in ").filter(|(before, _)| is_quoted(before, "unknown field "))
+        && is_type_name(go)
+    {
+        return before.to_owned();
+    }
+    if let Some((before, go)) =
+        text.split_once(" for enum ").filter(|(before, _)| is_quoted(before, "unknown value "))
+        && is_type_name(go)
+    {
+        return before.to_owned();
+    }
     if text.starts_with("invalid character ") && text.ends_with(" looking for beginning of value") {
         return "expected a number, found text".to_owned();
     }
     text.to_owned()
+}
+
+/// Whether a text is `what` and something in quotes.
+fn is_quoted(text: &str, what: &str) -> bool {
+    text.strip_prefix(what).is_some_and(|name| name.len() > 1 && name.starts_with('"') && name.ends_with('"'))
+}
+
+/// Whether a text is the name of a type in a package.
+fn is_type_name(text: &str) -> bool {
+    text.contains('.') && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'))
 }
 
 fn type_words(go: &str) -> &'static str {
@@ -69,6 +93,8 @@ mod tests {
         assert_eq!(of("array", "map[string]json.RawMessage"), "expected a mapping, found a list");
         assert_eq!(of("string", "[]json.RawMessage"), "expected a list, found text");
         assert_eq!(of("number 3.5", "int32"), "expected a whole number, found the number 3.5");
+        let field = "json: cannot unmarshal number into Go struct field BackEndResource.Metadata of type store.ResourceMeta";
+        assert_eq!(plain_words(field), "expected a mapping, found a number");
         assert_eq!(of("object", "bool"), "expected `true` or `false`, found a mapping");
         let number = "invalid character 's' looking for beginning of value";
         assert_eq!(plain_words(number), "expected a number, found text");
@@ -79,7 +105,10 @@ mod tests {
         );
         let port = "port (b) is not a number: strconv.Atoi: parsing \"b\": invalid syntax";
         assert_eq!(plain_words(port), "port (b) is not a number");
-        let unknown = "unknown field \"x\" in pkg.Message";
-        assert_eq!(plain_words(unknown), unknown);
+        assert_eq!(plain_words("unknown field \"x\" in pkg.Message"), "unknown field \"x\"");
+        assert_eq!(plain_words("unknown value \"x\" for enum a.b.Check_DenyBody"), "unknown value \"x\"");
+        for text in ["unknown field \"x\" in metadata", "unknown field \"x\" in the first of 2. in all"] {
+            assert_eq!(plain_words(text), text);
+        }
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use mixer_base::{load, scheduling};
 
 use super::{Broken, Reading, Separator, parallel};
+use crate::message::plain_words;
 use crate::yaml::{self, Note, YamlError};
 use crate::{Diagnostic, FieldPath, Location, Origin, RawResource, Severity, Span};
 pub(crate) use contents::FileContents;
@@ -455,7 +456,7 @@ impl ChunkPlace<'_> {
                 problem.with_hint(hint.clone())
             }
             Unidentified::Type { message, span } => self
-                .diagnostic(Severity::Error, DOCUMENT_IDENTITY, *span, message.clone())
+                .diagnostic(Severity::Error, DOCUMENT_IDENTITY, *span, plain_words(message))
                 .with_legacy(format!("error unmarshaling JSON: {message}"))
                 .with_hint("a document is a mapping with apiVersion, kind, metadata and spec"),
         }

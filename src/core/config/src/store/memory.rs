@@ -41,6 +41,17 @@ impl MemoryStore {
         Self { url: url.to_owned(), reading, state: Mutex::new(state), changed: Notify::new() }
     }
 
+    /// A store of contents that were read elsewhere, such as by [`read_sources`](super::read_sources).
+    pub fn holding(url: &str, contents: Arc<StoreContents>) -> Self {
+        let state = MemoryState { contents, seen: false };
+        Self {
+            url: url.to_owned(),
+            reading: Reading::default(),
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        }
+    }
+
     /// Replaces all files.
     pub fn set<'f>(&self, files: impl IntoIterator<Item = (&'f str, &'f str)>) {
         *self.state.lock() = MemoryState { contents: Arc::new(read_all(self.reading, files)), seen: false };

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mixer_base::regular_file;
+use mixer_base::rotate::os_text;
 
 use super::fs::file::{MAX_FILE, MAX_FILES_BYTES, ReadError, broken_file};
 use super::fs::walk;
+use super::url::fs_path;
 use super::{StoreContents, StoreError, open, read_file};
 use crate::{Diagnostic, FieldPath, Severity};
 
@@ -16,7 +18,7 @@ use crate::{Diagnostic, FieldPath, Severity};
 #[non_exhaustive]
 pub enum SourceError {
     /// A path is unreadable.
-    #[error("cannot read {path}: {cause}")]
+    #[error("cannot read {path}: {}", os_text(.cause))]
     Unreadable {
         /// As given.
         path: String,
@@ -24,7 +26,7 @@ pub enum SourceError {
         cause: std::io::Error,
     },
     /// There is no store for a URL.
-    #[error(transparent)]
+    #[error("{}", .0.plain())]
     Store(#[from] StoreError),
 }
 
@@ -41,7 +43,9 @@ pub fn read_sources(sources: &[String], stdin: &mut dyn std::io::Read) -> Result
                 Err(error) => refuse(Path::new("-"), "standard input", error, &mut contents)?,
             }
         } else if let Some(path) = source.strip_prefix("fs://") {
-            read_path(Path::new(path), &mut contents)?;
+            // As a server reads the URL, unless there is a path of these very characters.
+            let decoded = fs_path(path).filter(|_| !Path::new(path).exists());
+            read_path(Path::new(decoded.as_deref().unwrap_or(path)), &mut contents)?;
         } else if source.contains("://") {
             let held = open(source)?.load();
             contents.merge(&held);
@@ -197,7 +201,23 @@ mod tests {
         );
         assert_eq!(contents.broken.len(), 3);
         let missing = path("missing").display().to_string();
-        assert!(read_sources(&[missing], &mut std::io::empty()).is_err(), "the user names it");
+        let error = read_sources(std::slice::from_ref(&missing), &mut std::io::empty());
+        let told = format!("cannot read {missing}: no such file or directory");
+        assert_eq!(error.err().map(|error| error.to_string()), Some(told), "the user names it");
+    }
+
+    #[test]
+    fn urls_of_directories_are_those_of_servers() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().display();
+        std::fs::create_dir(directory.path().join("a b")).unwrap();
+        std::fs::write(directory.path().join("a b/r.yaml"), RULE).unwrap();
+        for url in
+            [format!("fs://{root}/a%20b"), format!("fs://{root}/a b"), format!("fs://{root}/a%20b?x#y")]
+        {
+            let contents = read_sources(std::slice::from_ref(&url), &mut std::io::empty()).unwrap();
+            assert_eq!(contents.resources.len(), 1, "{url}");
+        }
     }
 
     #[test]

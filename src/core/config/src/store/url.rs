@@ -48,6 +48,17 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    /// The text for users: Istio Mixer's has the URL twice, with the words of Go's parser.
+    pub fn plain(&self) -> String {
+        match self {
+            StoreError::Invalid { url, cause } => format!("`{url}` is no valid URL: {cause}"),
+            StoreError::Unknown { url } => format!("unknown config URL `{url}`"),
+            other => other.to_string(),
+        }
+    }
+}
+
 /// The store for a URL: `fs://DIRECTORY`, `embedded://sample`; empty means `k8s://`, as in Istio Mixer.
 ///
 /// Errors: see [`StoreError`]. A directory that does not exist is no error: the store is unavailable until it appears.
@@ -61,8 +72,7 @@ pub fn open_with(url: &str, lost: WhenLost) -> Result<Box<dyn ConfigStore>, Stor
     let invalid = |cause: String| StoreError::Invalid { url: url.to_owned(), cause };
     match scheme(url).map_err(invalid)? {
         Some(("fs", path)) => {
-            let path = path.split(['?', '#']).next().unwrap_or(path);
-            let path = unescape(path).map_err(invalid)?;
+            let path = unescape(without_query(path)).map_err(invalid)?;
             Ok(Box::new(FsStore::new(url, path, lost)))
         }
         Some(("embedded", "sample")) => {
@@ -78,6 +88,15 @@ pub fn open_with(url: &str, lost: WhenLost) -> Result<Box<dyn ConfigStore>, Stor
         }
         _ => Err(StoreError::Unknown { url: url.to_owned() }),
     }
+}
+
+/// The path that a URL `fs://…` names, by what stands behind that; `None` if it is invalid.
+pub(super) fn fs_path(path: &str) -> Option<String> {
+    unescape(without_query(path)).ok()
+}
+
+fn without_query(path: &str) -> &str {
+    path.split(['?', '#']).next().unwrap_or(path)
 }
 
 /// Splits `scheme://rest`; `None` without a scheme. Errors: those of Go's URL parser.
@@ -132,6 +151,14 @@ mod tests {
         for (url, expected) in cases {
             assert_eq!(text(url), expected);
         }
+    }
+
+    #[test]
+    fn users_are_told_a_url_once() {
+        let plain = |url: &str| open(url).err().unwrap().plain();
+        assert_eq!(plain("http://localhost/x"), "unknown config URL `http://localhost/x`");
+        assert_eq!(plain("fs:///%zz"), "`fs:///%zz` is no valid URL: invalid URL escape \"%zz\"");
+        assert_eq!(plain(""), "invalid configuration: no configuration has been provided");
     }
 
     #[test]

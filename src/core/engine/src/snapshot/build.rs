@@ -193,9 +193,7 @@ impl SnapshotBuilder {
         again: BTreeSet<ResourceKey>,
     ) -> Arc<Snapshot> {
         let mut suggestions = std::mem::replace(&mut self.suggestions, SuggestionBudget::none());
-        let known = self.units.problem_counts();
-        let snapshot =
-            suggestions.run(|| text_budget::run(known, || self.build_units(resources, read, again)));
+        let snapshot = suggestions.run(|| text_budget::run(|| self.build_units(resources, read, again)));
         self.suggestions = suggestions;
         snapshot
     }
@@ -226,6 +224,7 @@ impl SnapshotBuilder {
         self.programs.sweep();
         self.load = LoadId::default();
         drop(load);
+        self.units.bound_texts(text_budget::left());
         self.snapshot(read.clone())
     }
 
@@ -320,7 +319,7 @@ impl SnapshotBuilder {
             let old = self.units.manifests.remove(&resource.key);
             let (unit, _) = Unit::update(old, resource, true, |r| build_manifest(r, &failure));
             self.count_built();
-            self.units.manifests.insert(resource.key.clone(), unit);
+            self.units.manifests.insert(resource.key.clone(), unit.bounded());
         }
         self.units.conflicts.clear();
         let units = self.units.manifests.values();
@@ -350,7 +349,7 @@ impl SnapshotBuilder {
             let before = self.units.external.remove(&resource.key);
             let (unit, _) = Unit::update(before, resource, true, |r| external::build(r, &failure));
             self.count_built();
-            self.units.external.insert(resource.key.clone(), unit);
+            self.units.external.insert(resource.key.clone(), unit.bounded());
         }
         self.external = ExternalTable::new(&self.units.external);
         self.outline = Arc::new(ExternalOutline::new(&self.units.external, &self.external));
@@ -595,7 +594,7 @@ impl SnapshotBuilder {
             let (unit, _) =
                 Unit::update(before, resource, true, |r| ExtensionState::build(*extension, r, &failure));
             self.count_built();
-            self.units.extended.insert(resource.key.clone(), unit);
+            self.units.extended.insert(resource.key.clone(), unit.bounded());
         }
         let SnapshotOptions { registry, default_namespace, .. } = &self.options;
         let (extended, vocabulary) = (&self.units.extended, &self.programs.vocabulary);

@@ -82,42 +82,41 @@ impl HeaderOperations<'_, '_> {
     }
 
     fn value(&mut self, text: &str, field: FieldPath) -> Option<Arc<Program>> {
-        let problem = match self.programs.compile_with(self.language, text, &self.scope) {
+        // `told`: the message in the words of Istio Mixer.
+        let (problem, told) = match self.programs.compile_with(self.language, text, &self.scope) {
             Ok(program) if program.value_type() == ValueType::String => {
                 let vocabulary = &self.programs.vocabulary;
                 suspicions::expression(&program, || field.clone(), None, vocabulary, self.problems);
                 return Some(program);
             }
-            Ok(program) => Diagnostic::error(
-                "header-operation",
-                field,
-                format!(
+            Ok(program) => {
+                let message = format!(
                     "header operation value expression is not of string type: expression={} in {}",
                     quoted(text),
                     quoted(self.rule)
-                ),
-            )
-            .with_hint(format!(
-                "the value of a header is a STRING, this is of type {}",
-                program.value_type()
-            )),
-            Err(refusal) => {
-                let message = format!(
-                    "unable to compile header operation value expression: {} in {}, expression={}",
-                    quoted(&refusal.compile.to_string()),
-                    quoted(self.rule),
-                    quoted(text)
                 );
+                let problem = Diagnostic::error("header-operation", field, message.as_str()).with_hint(
+                    format!("the value of a header is a STRING, this is of type {}", program.value_type()),
+                );
+                (problem, message)
+            }
+            Err(refusal) => {
+                let told = |cause: &str| {
+                    format!(
+                        "unable to compile header operation value expression: {} in {}, expression={}",
+                        quoted(cause),
+                        quoted(self.rule),
+                        quoted(text)
+                    )
+                };
+                let message = told(&refusal.compile.plain());
                 let mut problem = self.problems.expression(field, text, &refusal, message, &self.scope);
                 problem.code = "header-operation";
-                problem
+                (problem, told(&refusal.compile.message))
             }
         };
-        let legacy = format!(
-            "Unable to compile rule operations: {}, rule={}",
-            quoted(&problem.message),
-            quoted(self.rule)
-        );
+        let legacy =
+            format!("Unable to compile rule operations: {}, rule={}", quoted(&told), quoted(self.rule));
         self.problems.push(problem.with_legacy(legacy));
         None
     }

@@ -213,6 +213,14 @@ struct Checker<'c, 'r> {
     uncompilable: bool,
 }
 
+/// The text of an error of a leaf, with the field that has it.
+fn leaf_text(leaf: &ParamLeaf, text: &str) -> String {
+    match &leaf.outer {
+        Some(outer) => format!("failed to evaluate expression for field '{outer}'; {text}"),
+        None => text.to_owned(),
+    }
+}
+
 impl Checker<'_, '_> {
     /// The program of a leaf; `None` for an empty text and after an error.
     fn leaf(&mut self, leaf: &ParamLeaf, path: &FieldPath) -> Option<Arc<Program>> {
@@ -232,8 +240,8 @@ impl Checker<'_, '_> {
                             type_name(found),
                             type_name(wanted)
                         );
-                        let problem = Diagnostic::error("expression-type", field, String::new());
-                        self.problem(problem, leaf, text);
+                        let problem = Diagnostic::error("expression-type", field, leaf_text(leaf, &text));
+                        self.report_error(problem, None);
                         None
                     }
                     _ => {
@@ -257,7 +265,6 @@ impl Checker<'_, '_> {
 
     fn refused(&mut self, leaf: &ParamLeaf, field: FieldPath, refusal: &Refusal) {
         let vocabulary = self.programs.vocabulary.clone();
-        let problem = self.problems.expression(field, &leaf.text, refusal, String::new(), &*vocabulary);
         let Some(cause) = &refusal.check else {
             self.uncompilable = true;
             let text = |cause: &str| {
@@ -268,29 +275,29 @@ impl Checker<'_, '_> {
                 self.resource.key,
                 text(&refusal.compile.message)
             );
-            let mut problem = problem;
-            problem.message = text(&refusal.compile.plain());
+            let message = text(&refusal.compile.plain());
+            let problem = self.problems.expression(field, &leaf.text, refusal, message, &*vocabulary);
             self.problems.push(problem.with_legacy(legacy));
             return;
         };
         let separator = if matches!(leaf.kind, FieldKind::Typed(_)) { ':' } else { ';' };
-        let text = format!("failed to evaluate expression for field '{}'{separator} {cause}", leaf.shown);
-        self.problem(problem, leaf, text);
-    }
-
-    /// Reports a problem of a leaf.
-    fn problem(&mut self, mut problem: Diagnostic, leaf: &ParamLeaf, text: String) {
-        problem.message = match &leaf.outer {
-            Some(outer) => format!("failed to evaluate expression for field '{outer}'; {text}"),
-            None => text,
+        let text = |cause: &str| {
+            leaf_text(
+                leaf,
+                &format!("failed to evaluate expression for field '{}'{separator} {cause}", leaf.shown),
+            )
         };
-        self.report_error(problem);
+        let message = text(&cause.plain());
+        let problem = self.problems.expression(field, &leaf.text, refusal, message, &*vocabulary);
+        self.report_error(problem, Some(text(&cause.message)));
     }
 
-    /// Reports an error. Istio Mixer logs only the first error of an instance.
-    fn report_error(&mut self, mut problem: Diagnostic) {
+    /// Reports an error. Istio Mixer logs only the first error of an instance, in words of its own if `legacy` has them.
+    fn report_error(&mut self, mut problem: Diagnostic, legacy: Option<String>) {
         if self.errors == 0 {
-            problem.legacy = Some(format!("instance='{}': {}", self.resource.key, problem.message));
+            let text = legacy.as_ref().unwrap_or(&problem.message);
+            let legacy = format!("instance='{}': {text}", self.resource.key);
+            problem = problem.with_legacy(legacy);
         }
         self.errors += 1;
         self.problems.push(problem);
@@ -310,22 +317,24 @@ impl Checker<'_, '_> {
             let value = match self.programs.compile(self.language, &text) {
                 Ok(program) => program,
                 Err(refusal) => {
-                    let cause = refusal.error().to_string();
-                    let message = format!(
-                        "error evaluating AttributeBinding expression '{text}' for attribute '{attribute}': {cause}"
-                    );
-                    self.binding_refused(field, &text, &refusal, message);
+                    let told = |cause: &str| {
+                        format!(
+                            "error evaluating AttributeBinding expression '{text}' for attribute '{attribute}': {cause}"
+                        )
+                    };
+                    self.binding_refused(field, &text, &refusal, told);
                     continue;
                 }
             };
             let target = match self.programs.compile(self.language, attribute) {
                 Ok(program) => program,
                 Err(refusal) => {
-                    let cause = refusal.error().to_string();
-                    let message = format!(
-                        "error evaluating AttributeBinding expression for attribute key '{attribute}': {cause}"
-                    );
-                    self.binding_refused(field, attribute, &refusal, message);
+                    let told = |cause: &str| {
+                        format!(
+                            "error evaluating AttributeBinding expression for attribute key '{attribute}': {cause}"
+                        )
+                    };
+                    self.binding_refused(field, attribute, &refusal, told);
                     continue;
                 }
             };
@@ -335,7 +344,7 @@ impl Checker<'_, '_> {
                     "error evaluating AttributeBinding: type '{wanted}' for attribute '{attribute}' does not match \
                      type '{found}' for expression '{text}'"
                 );
-                self.report_error(Diagnostic::error("expression-type", field, message));
+                self.report_error(Diagnostic::error("expression-type", field, message), None);
                 continue;
             }
             match self.programs.vocabulary.slot(attribute.as_bytes()) {
@@ -356,10 +365,18 @@ impl Checker<'_, '_> {
         bindings
     }
 
-    fn binding_refused(&mut self, field: FieldPath, text: &str, refusal: &Refusal, message: String) {
+    /// Reports a binding that does not compile. `told`: the text with this cause.
+    fn binding_refused(
+        &mut self,
+        field: FieldPath,
+        text: &str,
+        refusal: &Refusal,
+        told: impl Fn(&str) -> String,
+    ) {
         let vocabulary = self.programs.vocabulary.clone();
-        let problem = self.problems.expression(field, text, refusal, message, &*vocabulary);
-        self.report_error(problem);
+        let error = refusal.error();
+        let problem = self.problems.expression(field, text, refusal, told(&error.plain()), &*vocabulary);
+        self.report_error(problem, Some(told(&error.message)));
     }
 
     /// The path of a binding: bindings are configured in the spec or in its params.

@@ -132,7 +132,8 @@ impl<'r> ResourceProblems<'r> {
         }
     }
 
-    /// The problem of an expression that does not compile, without its legacy text.
+    /// The problem of an expression that does not compile, without its legacy text. `message` is for users, as
+    /// [`CompileError::plain`] has it.
     pub(super) fn expression(
         &self,
         field: FieldPath,
@@ -142,7 +143,6 @@ impl<'r> ResourceProblems<'r> {
         scope: &dyn Scope,
     ) -> Diagnostic {
         let error = refusal.error();
-        let message = message.replace(&error.message, &error.plain());
         let mut problem = Diagnostic::error(refusal_code(error), field, message);
         problem.expression =
             error.position.map(|(line, column)| ExpressionPlace { text: text.to_owned(), line, column });

@@ -339,17 +339,19 @@ impl<'b> RuleBuilder<'b> {
             Err(refusal) => {
                 let vocabulary = self.programs.vocabulary.clone();
                 let cause = refusal.compile.to_string();
-                let message = refusal.error().to_string();
+                let message = refusal.error().plain().into_owned();
                 let problem = self.problems.expression(field, text, &refusal, message, &*vocabulary);
-                if refusal.check.is_some() {
-                    self.error(&legacy_field, problem);
-                } else {
-                    let legacy = format!(
+                let legacy = match &refusal.check {
+                    Some(error) => {
+                        self.errors += 1;
+                        format!("{legacy_field}: {error}")
+                    }
+                    None => format!(
                         "Unable to compile match condition expression: '{cause}', rule='{}', expression='{text}'",
                         self.name
-                    );
-                    self.problems.push(problem.with_legacy(legacy));
-                }
+                    ),
+                };
+                self.problems.push(problem.with_legacy(legacy));
                 Condition::Broken(cause.into())
             }
         }

@@ -114,22 +114,7 @@ pub(super) fn rule(
     if rule.decides() {
         constant(program, field(), vocabulary, problems);
     }
-    if let Some((subject, decided)) = program.decided() {
-        let name = shown(subject, vocabulary);
-        let (code, message, hint) = match decided {
-            Decided::Never => (
-                "match-never",
-                format!("the condition is never true: no value of `{name}` passes all of its tests"),
-                "the rule never applies; `||` joins alternatives",
-            ),
-            Decided::Always => (
-                "match-always",
-                format!("the condition is true for every value of `{name}`"),
-                "`&&` joins tests that must all hold; a condition that is always true can be left out",
-            ),
-        };
-        problems.push(Diagnostic::warning(code, field(), message).with_hint(hint));
-    }
+    decided(program, field(), vocabulary, problems);
     let Some(without) = without else { return };
     let does = without.text_of_failure();
     let is_always_there = |read: Read<'_>| is_always_there(vocabulary.name(read.slot));
@@ -167,6 +152,30 @@ pub(super) fn rule(
         problem.expression = placed(program, position);
         problems.push(problem);
     }
+}
+
+/// Warns about a condition that is the same whatever an attribute holds.
+pub(super) fn decided(
+    program: &Program,
+    field: FieldPath,
+    vocabulary: &Vocabulary,
+    problems: &mut ResourceProblems<'_>,
+) {
+    let Some((subject, decided)) = program.decided() else { return };
+    let name = shown(subject, vocabulary);
+    let (code, message, hint) = match decided {
+        Decided::Never => (
+            "match-never",
+            format!("the condition is never true: no value of `{name}` passes all of its tests"),
+            "the rule never applies; `||` joins alternatives",
+        ),
+        Decided::Always => (
+            "match-always",
+            format!("the condition is true for every value of `{name}`"),
+            "`&&` joins tests that must all hold; a condition that is always true can be left out",
+        ),
+    };
+    problems.push(Diagnostic::warning(code, field, message).with_hint(hint));
 }
 
 /// A position in an expression.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 
-use super::text_budget::{self, ProblemCounts};
+use super::text_budget::{self, Class, Place, TextCounts, TextIndex};
 use mixer_config::{Diagnostic, Origin, RawResource, ResourceKey, Severity};
 
 /// The result of building a resource.
@@ -44,15 +44,19 @@ struct UnitProblems {
 }
 
 impl UnitProblems {
-    fn of(mut in_force: Vec<Diagnostic>, mut refused: Vec<Diagnostic>) -> Option<Box<Self>> {
-        text_budget::bound(&mut in_force);
-        text_budget::bound(&mut refused);
+    fn of(in_force: Vec<Diagnostic>, refused: Vec<Diagnostic>) -> Option<Box<Self>> {
         let any = !in_force.is_empty() || !refused.is_empty();
         any.then(|| Box::new(Self { in_force, refused }))
     }
 
-    fn counts(&self) -> ProblemCounts {
-        ProblemCounts::of(self.in_force.iter().chain(&self.refused))
+    fn counts(&self) -> TextCounts {
+        TextCounts::of(self.in_force.iter().chain(&self.refused))
+    }
+
+    /// Takes the texts of some problems, those of the version in force first; returns their number.
+    fn abridge(&mut self, class: Class, excess: usize) -> usize {
+        let taken = text_budget::abridge(&mut self.in_force, class, excess);
+        taken + text_budget::abridge(&mut self.refused, class, excess.saturating_sub(taken))
     }
 }
 
@@ -86,6 +90,12 @@ pub(super) trait Located {
 fn placed(origin: &Origin, problem: &Diagnostic) -> Diagnostic {
     let span = problem.span.map(|span| origin.in_file(span));
     Diagnostic { file: Some(Arc::clone(&origin.file)), span, ..problem.clone() }
+}
+
+impl<T> Unit<T> {
+    fn place(&self) -> Place {
+        Place::of(&self.latest.key, &self.latest.origin)
+    }
 }
 
 impl<T: Located> Unit<T> {
@@ -169,6 +179,15 @@ impl<T: Located> Unit<T> {
         )
     }
 
+    /// The unit with no more texts of problems than what is left of those of a build, for kinds of which there are few.
+    pub(super) fn bounded(mut self) -> Self {
+        if let Some(problems) = &mut self.problems {
+            text_budget::bound(&mut problems.in_force);
+            text_budget::bound(&mut problems.refused);
+        }
+        self
+    }
+
     /// The version in force, if it is not the latest, and why that does not convert.
     pub(super) fn kept(&self) -> Option<KeptUnit> {
         let in_force = self.in_force.as_ref().filter(|good| good.revision != self.latest.revision)?;
@@ -197,7 +216,8 @@ pub(super) struct Units<T> {
     hasher: RandomState,
     /// Keys of units with problems.
     problematic: BTreeSet<ResourceKey>,
-    counts: ProblemCounts,
+    /// Those of them that have texts.
+    texts: TextIndex,
 }
 
 impl<T> Default for Units<T> {
@@ -206,7 +226,7 @@ impl<T> Default for Units<T> {
             table: HashTable::new(),
             hasher: RandomState::default(),
             problematic: BTreeSet::new(),
-            counts: ProblemCounts::default(),
+            texts: TextIndex::default(),
         }
     }
 }
@@ -227,11 +247,6 @@ impl<T> Units<T> {
         self.table.iter()
     }
 
-    /// The problems of all units.
-    pub(super) fn counts(&self) -> ProblemCounts {
-        self.counts
-    }
-
     /// Reserves room for `more` units.
     pub(super) fn reserve(&mut self, more: usize) {
         self.table.reserve(more, |unit| self.hasher.hash_one(&unit.latest.key));
@@ -247,7 +262,7 @@ impl<T> Units<T> {
         let unit = found.remove().0;
         if let Some(problems) = &unit.problems {
             self.problematic.remove(key);
-            self.counts = self.counts.without(problems.counts());
+            self.texts.remove(&unit.place(), problems.counts());
         }
         Some(unit)
     }
@@ -264,10 +279,19 @@ impl<T: Located> Units<T> {
         let (unit, change) = Unit::update(self.take(&resource.key), resource, usable, build);
         if let Some(problems) = &unit.problems {
             self.problematic.insert(resource.key.clone());
-            self.counts = self.counts.with(problems.counts());
+            self.texts.add(&unit.place(), problems.counts());
         }
         let hash = |key: &ResourceKey| self.hasher.hash_one(key);
         self.table.insert_unique(hash(&resource.key), unit, |unit| hash(&unit.latest.key));
+        for class in Class::ALL {
+            let most = TextCounts::MOST.get(class);
+            while self.texts.counts().get(class) > most {
+                let excess = self.texts.counts().get(class) - most;
+                if self.abridge_last(class, excess) == 0 {
+                    break;
+                }
+            }
+        }
         change
     }
 
@@ -280,5 +304,31 @@ impl<T: Located> Units<T> {
     pub(super) fn problems(&self) -> impl Iterator<Item = (&ResourceKey, Diagnostic)> {
         let units = self.problematic.iter().filter_map(|key| Some((key, self.get(key)?)));
         units.flat_map(|(key, unit)| unit.diagnostics().map(move |problem| (key, problem)))
+    }
+}
+
+/// Units with problems that have texts.
+pub(super) trait WithTexts {
+    /// Those of them that have texts.
+    fn texts(&self) -> &TextIndex;
+
+    /// Takes up to `excess` texts of a class from the last unit that has some; returns their number.
+    fn abridge_last(&mut self, class: Class, excess: usize) -> usize;
+}
+
+impl<T> WithTexts for Units<T> {
+    fn texts(&self) -> &TextIndex {
+        &self.texts
+    }
+
+    fn abridge_last(&mut self, class: Class, excess: usize) -> usize {
+        let Some(place) = self.texts.last(class).cloned() else { return 0 };
+        let hash = self.hasher.hash_one(&place.key);
+        let unit = self.table.find_mut(hash, |unit| unit.latest.key == place.key);
+        let Some(problems) = unit.and_then(|unit| unit.problems.as_mut()) else { return 0 };
+        self.texts.remove(&place, problems.counts());
+        let taken = problems.abridge(class, excess);
+        self.texts.add(&place, problems.counts());
+        taken
     }
 }

@@ -12,8 +12,8 @@ use super::instances::InstanceState;
 use super::kind::unknown_kind;
 use super::model::SnapshotCounts;
 use super::rules::RuleState;
-use super::text_budget::ProblemCounts;
-use super::unit::{Built, KeptUnit, Located, Unit, Units};
+use super::text_budget::{Class, TextCounts};
+use super::unit::{Built, KeptUnit, Located, Unit, Units, WithTexts};
 use super::vocabulary::Manifest;
 use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
 
@@ -71,10 +71,21 @@ impl UnitTables {
         manifests.chain(parts).chain(external).chain(extended).collect()
     }
 
-    /// The problems of resources of those kinds of which there may be very many.
-    pub(super) fn problem_counts(&self) -> ProblemCounts {
-        let parts = [self.handlers.counts(), self.instances.counts(), self.rules.counts()];
-        parts.into_iter().fold(self.unknown.counts(), ProblemCounts::with)
+    /// Takes the texts of the last problems of resources of those kinds of which there may be very many, as far as they are more than `most`.
+    pub(super) fn bound_texts(&mut self, most: TextCounts) {
+        let mut tables: [&mut dyn WithTexts; 4] =
+            [&mut self.handlers, &mut self.instances, &mut self.rules, &mut self.unknown];
+        for class in Class::ALL {
+            loop {
+                let texts: usize = tables.iter().map(|table| table.texts().counts().get(class)).sum();
+                let excess = texts.saturating_sub(most.get(class));
+                let last = tables.iter_mut().max_by(|a, b| a.texts().last(class).cmp(&b.texts().last(class)));
+                let Some(last) = last.filter(|_| excess > 0) else { break };
+                if last.abridge_last(class, excess) == 0 {
+                    break;
+                }
+            }
+        }
     }
 
     /// The problems of all units, by key, then those across extension resources.

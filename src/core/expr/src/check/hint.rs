@@ -99,6 +99,10 @@ fn other_function(name: &str) -> Option<&'static str> {
         "regex" | "regexp" | "regexMatch" | "search" => "write \"pattern\".matches(value)",
         "glob" | "like" => "write match(value, \"prefix*\")",
         "now" => "an expression has no clock: write request.time",
+        "getFullYear" | "getMonth" | "getDate" | "getDayOfMonth" | "getDayOfWeek" | "getDayOfYear"
+        | "getHours" | "getMinutes" | "getSeconds" | "getMilliseconds" => {
+            "the classic language has no parts of times: `policy.istio.io/lang: CEL` on the rule has request.time.getHours()"
+        }
         "cidr" | "inCidr" | "ipInRange" | "inNetwork" => {
             "a condition has no networks: use a listchecker with entryType IP_ADDRESSES"
         }

@@ -48,13 +48,17 @@ fn invalid_chunks_are_diagnosed_with_their_position() {
         [
             "4:5 error[yaml-syntax] yaml: mapping values are not allowed in this context",
             "6:1 error[document-identity] key elements are empty: metadata.namespace missing",
-            "9:1 error[document-identity] json: cannot unmarshal array into Go value of type store.BackEndResource",
+            "9:1 error[document-identity] expected a mapping, found a list",
             "11:1 error[document-identity] the document has neither kind nor metadata",
         ]
     );
     assert_eq!(
         contents.diagnostics[1].log_text(),
         "Error processing conf/a.yaml[2]: key elements are empty. Extracted as q.rule. from\n <<kind: rule\nmetadata: {name: q}>>"
+    );
+    assert_eq!(
+        contents.diagnostics[2].log_text(),
+        "Error processing conf/a.yaml[3]: error unmarshaling JSON: json: cannot unmarshal array into Go value of type store.BackEndResource"
     );
     assert_eq!(
         contents.diagnostics[0].log_text(),
@@ -458,7 +462,7 @@ fn a_file_with_too_many_errors_is_broken_as_a_whole() {
             problems(&many),
             [format!(
                 "4:1 error[file-errors] nothing of the file is read: its documents have {number} errors, more than 1000; the first: \
-                 json: cannot unmarshal string into Go value of type store.BackEndResource"
+                 expected a mapping, found text"
             )]
         );
         assert_eq!(whole.unread().why, format!("conf/a.yaml:4: {}", whole.problem.message));

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use mixer_base::file_stamp::{FileStamp, SETTLED};
 use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
+use mixer_base::rotate::os_text;
 
 use super::walk::{self, Found};
 use super::watch::{LastEvent, Watch};
@@ -265,7 +266,7 @@ impl ReadError {
                 format!("{} is not read: {error}", path.display()),
                 "configuration is read from regular files and links to them",
             ),
-            ReadError::System(error) => return unreadable(path, &system_text(path, error), known),
+            ReadError::System(error) => return unreadable(path, error, known),
         };
         about(path, Diagnostic::error(code, FieldPath::root(), text).with_hint(hint))
     }
@@ -361,30 +362,39 @@ fn read(found: &Found, before: Before<'_>, now: Instant) -> std::io::Result<Look
     Ok(Look::Read(CachedFile { stamp, fresh, hash, link: found.link, is_shared: found.is_shared, contents }))
 }
 
-/// Go's error text for a path.
+/// Why the system refuses a path.
 pub(super) fn system_text(path: &Path, error: &std::io::Error) -> String {
-    let text = match error.kind() {
+    format!("cannot read {}: {}", path.display(), cause(error))
+}
+
+/// The same as Istio Mixer has it.
+fn legacy_text(path: &Path, error: &std::io::Error) -> String {
+    let call =
+        if error.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() { "lstat" } else { "open" };
+    format!("failure during filepath.Walk: {call} {}: {}", path.display(), cause(error))
+}
+
+fn cause(error: &std::io::Error) -> String {
+    match error.kind() {
         std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         std::io::ErrorKind::NotADirectory => "not a directory".to_owned(),
-        _ => error.to_string(),
-    };
-    let call =
-        if error.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() { "lstat" } else { "open" };
-    format!("{call} {}: {text}", path.display())
+        _ => os_text(error),
+    }
 }
 
 /// The problem of a file or directory that the system refuses. `known`: it has contents that stay in effect.
-pub(super) fn unreadable(path: &Path, text: &str, known: bool) -> Diagnostic {
+pub(super) fn unreadable(path: &Path, error: &std::io::Error, known: bool) -> Diagnostic {
+    let is_forbidden = error.kind() == std::io::ErrorKind::PermissionDenied;
     let hint = match known {
         true => "its last contents stay in effect until it can be read again".to_owned(),
         // A file that may not be read is at the right place.
-        false => misnamed(path).filter(|_| !text.ends_with("permission denied")).unwrap_or_else(|| {
+        false => misnamed(path).filter(|_| !is_forbidden).unwrap_or_else(|| {
             "create it, or mend its owner and permissions: it is read as soon as that is possible".to_owned()
         }),
     };
-    let diagnostic = Diagnostic::error("store-unreadable", FieldPath::root(), text.to_owned())
-        .with_legacy(format!("failure during filepath.Walk: {text}"))
+    let diagnostic = Diagnostic::error("store-unreadable", FieldPath::root(), system_text(path, error))
+        .with_legacy(legacy_text(path, error))
         .with_hint(hint);
     about(path, diagnostic)
 }

@@ -21,9 +21,8 @@ pub(super) struct Problems {
 impl Problems {
     /// A directory or link; what was read below `directory` is lost with it. `known`: that stays in effect.
     pub(super) fn lost(&mut self, path: &Path, directory: &Path, error: &std::io::Error, known: bool) {
-        let text = system_text(path, error);
-        self.push(path, unreadable(path, &text, known), known);
-        self.unavailable.get_or_insert(text);
+        self.push(path, unreadable(path, error, known), known);
+        self.unavailable.get_or_insert_with(|| system_text(path, error));
         self.lost.push(directory.to_owned());
     }
 

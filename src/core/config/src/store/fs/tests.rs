@@ -253,7 +253,7 @@ async fn a_volume_without_a_current_version_keeps_the_last_contents() {
     fs::remove_dir_all(root.join("..1")).unwrap();
     write(root, "b.yaml", &resource("b", "two"));
     let contents = until(&kept, &["a=one", "b=two"]).await;
-    let why = format!("open {}/..data: no such file or directory", root.display());
+    let why = format!("cannot read {}/..data: no such file or directory", root.display());
     assert_eq!(contents.unavailable.as_ref(), Some(&why));
     let problems = |contents: &StoreContents| -> Vec<_> {
         contents.diagnostics.iter().map(|d| (d.code, d.severity, d.message.clone())).collect()
@@ -331,9 +331,11 @@ async fn an_unreadable_directory_keeps_the_last_contents() {
     let root = dir.path().join("conf/deep");
     let store = store(&root);
     let contents = store.load();
-    let text = format!("lstat {}: no such file or directory", root.display());
+    let cause = format!("{}: no such file or directory", root.display());
+    let text = format!("cannot read {cause}");
     assert_eq!(contents.unavailable.as_deref(), Some(text.as_str()));
-    assert_eq!(contents.diagnostics[0].log_text(), format!("failure during filepath.Walk: {text}"));
+    assert_eq!(contents.diagnostics[0].message, text);
+    assert_eq!(contents.diagnostics[0].log_text(), format!("failure during filepath.Walk: lstat {cause}"));
     write(&root, "a.yaml", &resource("a", "one"));
     let contents = until(&store, &["a=one"]).await;
     assert_eq!(contents.unavailable, None);
@@ -633,11 +635,10 @@ fn what_is_meant_by_a_path_that_is_no_directory_is_told() {
         "create it; without a slash at its beginning it is below the working directory"
     );
     assert_eq!((told(root), told(&root.join("none"))), (String::new(), String::new()));
-    let text = "open x: no such file or directory";
-    let problem = file::unreadable(relative, text, false);
+    let problem = file::unreadable(relative, &std::io::ErrorKind::NotFound.into(), false);
     assert_eq!(problem.hint, Some(told(relative)));
     // A file that may not be read is at the right place.
-    let problem = file::unreadable(&root.join("a.yaml"), "open a.yaml: permission denied", false);
+    let problem = file::unreadable(&root.join("a.yaml"), &std::io::ErrorKind::PermissionDenied.into(), false);
     assert!(problem.hint.as_deref().is_some_and(|hint| hint.contains("mend its owner and permissions")));
 }
 

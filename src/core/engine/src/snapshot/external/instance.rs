@@ -127,7 +127,9 @@ impl<'c, 'r> Context<'c, 'r> {
         let vocabulary = Arc::clone(&self.programs.vocabulary);
         for (index, error) in errors.into_iter().enumerate() {
             let field = path.field("params").join(&error.field);
-            let text = format!("config does not conform to schema of template '{template}': {}", error.text);
+            let told =
+                |text: &str| format!("config does not conform to schema of template '{template}': {text}");
+            let text = told(error.plain.as_deref().unwrap_or(&error.text));
             let mut problem = match &error.refusal {
                 Some((expression, refusal)) => {
                     self.problems.expression(field, expression, refusal, text, &*vocabulary)
@@ -138,8 +140,8 @@ impl<'c, 'r> Context<'c, 'r> {
                 problem.hint = error.hint;
             }
             if index == 0 {
-                let legacy = format!("instance='{}'.params: {}", self.resource.key, problem.message);
-                problem.legacy = Some(legacy);
+                let legacy = format!("instance='{}'.params: {}", self.resource.key, told(&error.text));
+                problem = problem.with_legacy(legacy);
             }
             self.problems.push(problem);
         }
@@ -198,12 +200,12 @@ impl<'c, 'r> Context<'c, 'r> {
         let value = match self.programs.compile_with(self.language, expression, scope) {
             Ok(value) => value,
             Err(refusal) => {
-                let text = format!(
-                    "attribute expression compilation failure: expr='{expression}', {}",
-                    refusal.error()
-                );
-                let problem = self.problems.expression(field, expression, &refusal, text.clone(), scope);
-                self.problems.push(problem.with_legacy(text));
+                let told = |cause: &str| {
+                    format!("attribute expression compilation failure: expr='{expression}', {cause}")
+                };
+                let message = told(&refusal.error().plain());
+                let problem = self.problems.expression(field, expression, &refusal, message, scope);
+                self.problems.push(problem.with_legacy(told(&refusal.error().message)));
                 return None;
             }
         };

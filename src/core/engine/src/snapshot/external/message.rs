@@ -26,6 +26,8 @@ pub(super) struct MessageError {
     pub(super) field: FieldPath,
     /// As Istio Mixer words it.
     pub(super) text: String,
+    /// For users, if in other words.
+    pub(super) plain: Option<String>,
     /// What to do.
     pub(super) hint: Option<String>,
     /// The expression that does not compile, and why.
@@ -127,7 +129,7 @@ fn go_type(node: &Node) -> &'static str {
 
 impl Compiler<'_, '_> {
     fn error(&mut self, text: String, hint: Option<String>) {
-        self.errors.push(MessageError { field: self.path.clone(), text, hint, refusal: None });
+        self.errors.push(MessageError { field: self.path.clone(), text, plain: None, hint, refusal: None });
     }
 
     fn at<T>(&mut self, path: FieldPath, work: impl FnOnce(&mut Self) -> T) -> T {
@@ -339,7 +341,7 @@ impl Compiler<'_, '_> {
         text: &str,
         name: &str,
         key: Option<&str>,
-        context: impl FnOnce(String) -> String,
+        context: impl Fn(String) -> String,
     ) -> Option<(usize, ValueType)> {
         match (self.compile)(text) {
             Ok(program) => {
@@ -359,9 +361,10 @@ impl Compiler<'_, '_> {
                     Some(name) => format!("unknown attribute {name}"),
                     None => error.to_string(),
                 };
+                let plain = Some(context(error.plain().into_owned()));
                 let refusal = Some((text.to_owned(), refusal));
-                let text = context(cause);
-                self.errors.push(MessageError { field: self.path.clone(), text, hint: None, refusal });
+                let (field, text) = (self.path.clone(), context(cause));
+                self.errors.push(MessageError { field, text, plain, hint: None, refusal });
                 None
             }
         }

@@ -165,7 +165,7 @@ async fn a_store_that_was_read_keeps_its_contents_through_an_outage() {
         until(&store, &["a=one"]).await;
         std::fs::remove_dir_all(&root).unwrap();
         until(&store, if keeps_last { &["a=one"] } else { &[] }).await;
-        let text = format!("lstat {}: no such file or directory", root.display());
+        let text = format!("cannot read {}: no such file or directory", root.display());
         let mut left = 1000;
         while store.availability() != outage(&text, keeps_last) {
             left -= 1;

@@ -33,11 +33,13 @@ fn what_stands_in_the_place_of_a_directory_deletes_nothing() {
     write(outside.path(), "c.yaml", &resource("c", "other"));
     type Place = fn(&Path, &Path);
     let stand_ins: [(&str, Place); 5] = [
-        ("open PATH: a link to a directory is not followed", |path, outside| symlink(outside, path).unwrap()),
-        ("open PATH: no such file or directory", |path, _| symlink("/nowhere/at/all", path).unwrap()),
-        ("open PATH: not a directory", |path, outside| symlink(outside.join("c.yaml"), path).unwrap()),
-        ("open PATH: not a directory", |path, _| fs::write(path, "x").unwrap()),
-        ("open PATH: not a directory", |path, _| fifo(path)),
+        ("cannot read PATH: a link to a directory is not followed", |path, outside| {
+            symlink(outside, path).unwrap()
+        }),
+        ("cannot read PATH: no such file or directory", |path, _| symlink("/nowhere/at/all", path).unwrap()),
+        ("cannot read PATH: not a directory", |path, outside| symlink(outside.join("c.yaml"), path).unwrap()),
+        ("cannot read PATH: not a directory", |path, _| fs::write(path, "x").unwrap()),
+        ("cannot read PATH: not a directory", |path, _| fifo(path)),
     ];
     for (number, (text, stand_in)) in stand_ins.into_iter().enumerate() {
         let mut tree = Tree::new();
@@ -88,7 +90,7 @@ fn an_empty_directory_in_the_place_of_another_one_deletes_nothing() {
         fs::rename(aside.path().join("empty"), &directory).unwrap();
         write(&root, "d.yaml", &resource("d", "new"));
         let text = format!(
-            "open {}: another directory, without configuration, is in its place: a volume may be unmounted",
+            "cannot read {}: another directory, without configuration, is in its place: a volume may be unmounted",
             directory.display()
         );
         for milliseconds in [0, 300, 5000, 5000] {
