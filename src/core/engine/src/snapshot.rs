@@ -44,8 +44,8 @@ mod units;
 mod unnamed;
 mod vocabulary;
 
-pub(crate) use annotations::is_dry_run;
 pub use alone::{RefusedExpression, examine_expression};
+pub(crate) use annotations::is_dry_run;
 pub use annotations::unsupported_annotations;
 pub(crate) use build::BuildStage;
 pub use build::SnapshotBuilder;

@@ -406,7 +406,7 @@ impl<'c> Reader<'c> {
         let Some(condition) = condition_of(document) else { return Selection::all() };
         let fails_closed = fails_closed
             || self.has_closed_handlers
-            || CLOSED.iter().any(|name| rule.annotations.contains_key(*name));
+            || CLOSED.iter().any(|name| rule.annotations.contains_key(name));
         let Some(text) = condition.as_str() else { return Selection::unknown() };
         if text.trim().is_empty() {
             return Selection::all();

@@ -231,12 +231,13 @@ impl<'c> Search<'c> {
 
     /// All parts that the names in a rule may mean.
     fn perhaps_named_by(&self, text: &RuleText, namespace: &str) -> Vec<ResourceKey> {
-        let meanings = |(at, name): (usize, &Box<str>)| {
+        let meanings = |(at, name): (usize, &str)| {
             let (first, second) = candidates(name, kind_at(at), namespace);
             let names = std::iter::once(first).chain(second);
             names.flat_map(|name| self.corrections.keys_of(&name, self.builder)).collect::<Vec<_>>()
         };
-        text.actions.iter().flat_map(|names| names.iter().enumerate().flat_map(meanings)).collect()
+        let names = text.actions.iter().flat_map(|names| names.iter().map(|name| &**name).enumerate());
+        names.flat_map(meanings).collect()
     }
 }
 
