@@ -261,7 +261,7 @@ impl Process {
             let path = target.path.clone();
             let answer = async {
                 let answer = connection.call(path, &request, timeout).await;
-                answer.and_then(|answer| read(answer, &target))
+                read_by(answer, |answer| read(answer, &target))
             };
             match health.watch(answer, String::as_str).await {
                 Ok(result) => Ok(result),
@@ -274,6 +274,14 @@ impl Process {
             }
         }))
     }
+}
+
+/// What is in an answer. Errors may quote it, shortened as the texts of statuses are.
+fn read_by<T>(
+    answer: Result<Bytes, String>,
+    read: impl FnOnce(Bytes) -> Result<T, String>,
+) -> Result<T, String> {
+    answer.and_then(read).map_err(connection::shortened)
 }
 
 /// Opens a session on every connection, without which no call is sent.
@@ -396,6 +404,16 @@ fn joined(mut errors: Vec<HandlerError>, last: Option<HandlerError>) -> HandlerE
     HandlerError { is_of_request, ..HandlerError::new(mixer_engine::adapter::join_errors(&texts)) }
 }
 
+/// What an answer grants of a quota.
+fn granted_of(answer: Bytes, name: &str) -> Result<model::quota_result::Result, String> {
+    let mut answer = model::QuotaResult::decode(answer).map_err(|error| undecodable(&error))?;
+    answer.quotas.remove(name).ok_or_else(|| {
+        let names: Vec<&str> = answer.quotas.keys().map(String::as_str).collect();
+        let names = names.join(", ");
+        format!("remote server did not respond with the requested quota '{name}'. quotas granted: {names}")
+    })
+}
+
 impl HandleQuota for Process {
     fn quota(&self, instance: &Instance<'_>, call: QuotaCall<'_>) -> Reply<QuotaResult> {
         let (bound, mut request) = match self.request(instance) {
@@ -409,14 +427,7 @@ impl HandleQuota for Process {
         put_bytes(4, &quota.encode_to_vec(), &mut request);
         let (amount, is_bounded) = (call.amount, !self.as_istio_mixer);
         self.call(&bound.target, request, move |answer, _| {
-            let answer = model::QuotaResult::decode(answer).map_err(|error| undecodable(&error))?;
-            let Some(granted) = answer.quotas.get(&name) else {
-                let names: Vec<&str> = answer.quotas.keys().map(String::as_str).collect();
-                let names = names.join(", ");
-                return Err(format!(
-                    "remote server did not respond with the requested quota '{name}'. quotas granted: {names}"
-                ));
-            };
+            let granted = granted_of(answer, &name)?;
             let (valid_duration, granted) = (duration(granted.valid_duration), granted.granted_amount);
             Ok(match is_bounded {
                 false => QuotaResult { granted, valid_duration },

@@ -14,6 +14,7 @@ mod inheritance;
 mod openness;
 mod provider;
 mod text;
+mod turn;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,8 @@ use provider::Provider;
 
 /// How long the building of a handler waits for its list.
 const FIRST_LOAD: Duration = Duration::from_secs(2);
+/// How much longer it waits for a list that is there and is being read.
+const FIRST_READING: Duration = Duration::from_secs(10);
 
 mixer_config::message_enum! {
     /// The type of the entries of a list.
@@ -231,14 +234,11 @@ impl Adapter for ListChecker {
         // wait for this one: a provider that is slow is asked again in the background.
         match as_istio_mixer {
             true => refresher.load().await,
-            false if tokio::time::timeout(FIRST_LOAD, refresher.load()).await.is_err() => {
-                provider.is_awaited(FIRST_LOAD);
-            }
-            false => {}
+            false => refresher.load_within(FIRST_LOAD, FIRST_READING).await,
         }
         if provider.has_source() && !as_istio_mixer {
             let known = env.commons.get::<KnownProviders>();
-            refresher.inherit(&known);
+            refresher.inherit(&known, FIRST_READING).await;
             known.add(&provider);
         }
         if provider.has_source() {

@@ -256,8 +256,8 @@ impl Access {
     }
 }
 
-/// The text of an adapter as callers, logs and ControlZ get it.
-fn shortened(mut text: String) -> String {
+/// The text of an adapter, at most 1 KiB of it, as callers, logs and ControlZ get it.
+pub(super) fn shortened(mut text: String) -> String {
     if text.len() > MAX_TEXT {
         text.truncate(text.floor_char_boundary(MAX_TEXT));
         text.push('…');

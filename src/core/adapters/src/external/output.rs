@@ -150,23 +150,19 @@ fn value_of(field: &OutputField, raw: Raw<'_>) -> Result<Option<GeneratedValue>,
     Ok(Some(value))
 }
 
-/// The value in a message such as `istio.policy.v1beta1.IPAddress` or `google.protobuf.Duration`.
+/// The value in a message such as `istio.policy.v1beta1.IPAddress` or `google.protobuf.Duration`. A time may be in one message more, as in
+/// `istio.policy.v1beta1.Duration`.
 fn message_of(value_type: ValueType, message: &[u8]) -> Result<Option<GeneratedValue>, OutputError> {
-    let (mut bytes, mut seconds, mut nanos) = (&[][..], 0_i64, 0_i64);
-    let mut is_wrapped = false;
-    let mut reader = Reader(message);
-    while let Some((number, raw)) = reader.field()? {
-        match (number, raw) {
-            (1, Raw::Bytes(inner)) => (bytes, is_wrapped) = (inner, true),
-            (1, Raw::Varint(value)) => seconds = value.cast_signed(),
-            (2, Raw::Varint(value)) => nanos = value.cast_signed(),
-            _ => {}
+    let is_time = matches!(value_type, ValueType::Timestamp | ValueType::Duration);
+    let mut fields = MessageFields::read(message)?;
+    if let Some(inner) = fields.bytes.filter(|_| is_time) {
+        fields = MessageFields::read(inner)?;
+        if fields.bytes.is_some() {
+            return Err(OutputError("a time is nested too deeply"));
         }
     }
-    let is_time = matches!(value_type, ValueType::Timestamp | ValueType::Duration);
-    if is_time && is_wrapped {
-        return message_of(value_type, bytes);
-    }
+    let MessageFields { bytes, seconds, nanos } = fields;
+    let bytes = bytes.unwrap_or_default();
     Ok(Some(match value_type {
         ValueType::DnsName => GeneratedValue::String(text_of(bytes)?),
         ValueType::IpAddress => match (<[u8; 4]>::try_from(bytes), <[u8; 16]>::try_from(bytes)) {
@@ -185,6 +181,30 @@ fn message_of(value_type: ValueType, message: &[u8]) -> Result<Option<GeneratedV
         }
         _ => return Ok(None),
     }))
+}
+
+/// The fields of a message with one value.
+#[derive(Default)]
+struct MessageFields<'m> {
+    bytes: Option<&'m [u8]>,
+    seconds: i64,
+    nanos: i64,
+}
+
+impl<'m> MessageFields<'m> {
+    fn read(message: &'m [u8]) -> Result<Self, OutputError> {
+        let mut fields = Self::default();
+        let mut reader = Reader(message);
+        while let Some((number, raw)) = reader.field()? {
+            match (number, raw) {
+                (1, Raw::Bytes(inner)) => fields.bytes = Some(inner),
+                (1, Raw::Varint(value)) => fields.seconds = value.cast_signed(),
+                (2, Raw::Varint(value)) => fields.nanos = value.cast_signed(),
+                _ => {}
+            }
+        }
+        Ok(fields)
+    }
 }
 
 /// An entry of a map of texts.

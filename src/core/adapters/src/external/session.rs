@@ -12,7 +12,7 @@ use http::uri::PathAndQuery;
 use parking_lot::Mutex;
 use prost::Message;
 
-use super::connection::{Single, is_unimplemented};
+use super::connection::{Single, is_unimplemented, shortened};
 use mixer_engine::adapter::{BoundInstance, BuildError, join_errors};
 use mixer_engine::snapshot::ExternalHandler;
 use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
@@ -97,7 +97,7 @@ pub(super) async fn validate(connection: &Single, settings: &Validated, timeout:
     let status = answer.status.unwrap_or_default();
     match status.code {
         0 => Validation::Passed,
-        code => Validation::Rejected(format!("{code}/{}", status.message)),
+        _ => Validation::Rejected(refusal(status.code, &status.message)),
     }
 }
 
@@ -133,7 +133,7 @@ impl Sessions {
             call(connection, CREATE, &request, self.timeout).await.map_err(Unopened::Refused)?;
         let status = answer.status.unwrap_or_default();
         if status.code != 0 {
-            return Err(Unopened::Refused(format!("{}/{}", status.code, status.message)));
+            return Err(Unopened::Refused(refusal(status.code, &status.message)));
         }
         Ok(Some(answer.session_id))
     }
@@ -148,11 +148,11 @@ impl Sessions {
         self.trouble.load().as_deref().cloned()
     }
 
-    /// The ids of the sessions, each once.
+    /// The ids of the sessions, each once, as they are shown.
     pub(super) fn ids(&self) -> Vec<String> {
         let open = self.open.lock();
         let live = open.iter().filter(|session| session.connection.is_open());
-        let mut ids: Vec<String> = live.map(|session| session.id.clone()).collect();
+        let mut ids: Vec<String> = live.map(|session| shortened(session.id.clone())).collect();
         ids.sort();
         ids.dedup();
         ids
@@ -174,6 +174,11 @@ impl Sessions {
             several => Err(join_errors(several)),
         }
     }
+}
+
+/// Why an adapter does not do what it was asked for.
+pub(super) fn refusal(code: i32, message: &str) -> String {
+    shortened(format!("{code}/{message}"))
 }
 
 /// The inferred types of all instances, by their full names.

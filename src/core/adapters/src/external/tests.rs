@@ -103,6 +103,63 @@ fn a_map_of_many_entries_is_read_at_once() {
     assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
 }
 
+/// The field `ts` of `apalab` with its value in so many messages more than one.
+fn nested_time(depth: usize) -> Vec<u8> {
+    let mut backwards = vec![5, 0x08];
+    let mut wrap = |tag: u8| {
+        let mut length = backwards.len();
+        let mut prefix = vec![tag];
+        while length >= 0x80 {
+            prefix.push((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        prefix.push(length as u8);
+        backwards.extend(prefix.iter().rev());
+    };
+    (0..depth).for_each(|_| wrap(0x0a));
+    // Field 8.
+    wrap(0x42);
+    backwards.reverse();
+    backwards
+}
+
+/// As many levels as the longest answer has: read one in the other, they would take the stack of the worker.
+#[test]
+fn values_are_nested_once() {
+    let template = template("apalab");
+    let external = template.external.clone().unwrap();
+    let reader = OutputReader::new(&template, &external.schema, external.output.unwrap(), true);
+    let time = Timestamp { seconds: 5, nanos: 0 };
+    for depth in [0, 1] {
+        assert_eq!(read(&nested_time(depth), true)("ts"), Some(GeneratedValue::Timestamp(time)), "{depth}");
+    }
+    for depth in [2, 3, 62_000] {
+        let error = reader.read(&nested_time(depth)).unwrap_err();
+        assert_eq!(error.to_string(), "proto: a time is nested too deeply", "{depth}");
+    }
+}
+
+/// ControlZ, the log and callers get at most 1 KiB of what an adapter says, whatever it quotes.
+#[test]
+fn texts_of_adapters_are_shortened() {
+    use mixer_wire::istio::mixer::adapter::model::v1beta1 as model;
+    use prost::Message as _;
+
+    let quotas = [("é".repeat(100_000), model::quota_result::Result::default())].into();
+    let answer = model::QuotaResult { quotas }.encode_to_vec().into();
+    let error = super::read_by(Ok(answer), |answer| super::granted_of(answer, "req")).unwrap_err();
+    assert!(error.starts_with("remote server did not respond with the requested quota 'req'. "), "{error}");
+    assert!(
+        error.ends_with("é…") && (1000..=1024 + '…'.len_utf8()).contains(&error.len()),
+        "{}",
+        error.len()
+    );
+    // Once more, nothing changes.
+    assert_eq!(super::read_by(Err::<_, String>(error.clone()), |_| Ok(())).unwrap_err(), error);
+    let of_session = super::session::refusal(3, &"x".repeat(200_000));
+    assert!(of_session.starts_with("3/xxx") && of_session.len() <= 1024 + '…'.len_utf8());
+}
+
 #[test]
 fn malformed_messages_are_errors() {
     let template = template("apalab");

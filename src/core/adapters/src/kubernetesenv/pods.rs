@@ -31,11 +31,17 @@ pub struct Pod {
     created: u32,
     /// `UNSPECIFIED`: none, as for the host.
     ip: Ipv6Addr,
+    /// Its addresses beside that, as in clusters with two families. Few pods have any.
+    other_ips: Option<Box<OtherIps>>,
     host_ip: Ipv6Addr,
     is_running: bool,
     is_on_host_network: bool,
     pub(super) common: Arc<Common>,
 }
+
+/// Addresses of a pod, without those that are none, and its first.
+#[derive(Debug, PartialEq, Eq)]
+struct OtherIps(Box<[Ipv6Addr]>);
 
 /// What the pods of a workload have in common.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -65,9 +71,15 @@ impl Pod {
         self.key.get(self.namespace_len as usize + 1..).unwrap_or_default()
     }
 
-    /// Its address.
+    /// Its first address.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         shown(self.ip)
+    }
+
+    /// All its addresses.
+    fn ips(&self) -> impl Iterator<Item = Ipv6Addr> {
+        let first = Some(self.ip).filter(|ip| !ip.is_unspecified());
+        first.into_iter().chain(self.other_ips.iter().flat_map(|others| others.0.iter().copied()))
     }
 
     /// The address of its node.
@@ -82,7 +94,9 @@ impl Pod {
 
     /// Bytes with its entries in the indexes, without what it shares.
     fn size(&self) -> usize {
-        let by_ip = if self.ip.is_unspecified() { 0 } else { size_of::<IpKey>() };
+        let of_others = |others: &OtherIps| size_of_val(others) + size_of_val(&*others.0) + 2 * ALLOCATION;
+        let others = self.other_ips.as_deref().map_or(0, of_others);
+        let by_ip = others + self.ips().count() * size_of::<IpKey>();
         size_of::<Self>() + size_of::<Arc<Self>>() + self.key.len() + 2 * ALLOCATION + by_ip
     }
 }
@@ -153,9 +167,9 @@ impl Keyed for IpKey {
 }
 
 impl IpKey {
-    fn of(pod: &Arc<Pod>) -> Option<Self> {
-        (!pod.ip.is_unspecified()).then(|| Self {
-            ip: pod.ip,
+    fn all_of(pod: &Arc<Pod>) -> impl Iterator<Item = Self> {
+        pod.ips().map(|ip| Self {
+            ip,
             is_not_running: !pod.is_running,
             is_on_host_network: pod.is_on_host_network,
             age: u32::MAX - pod.created,
@@ -209,12 +223,11 @@ impl Index {
     }
 
     fn put(&mut self, pod: Arc<Pod>) -> Option<Arc<Pod>> {
-        let entry = IpKey::of(&pod);
-        let old = self.by_name.put(pod);
-        if let Some(entry) = old.as_ref().and_then(IpKey::of) {
+        let old = self.by_name.put(Arc::clone(&pod));
+        for entry in old.iter().flat_map(IpKey::all_of) {
             self.by_ip.remove(&entry);
         }
-        if let Some(entry) = entry {
+        for entry in IpKey::all_of(&pod) {
             self.by_ip.put(entry);
         }
         old
@@ -222,7 +235,7 @@ impl Index {
 
     fn remove(&mut self, key: &str) -> Option<Arc<Pod>> {
         let old = self.by_name.remove(key)?;
-        if let Some(entry) = IpKey::of(&old) {
+        for entry in IpKey::all_of(&old) {
             self.by_ip.remove(&entry);
         }
         Some(old)
@@ -292,8 +305,7 @@ impl PodStore {
             bytes += if is_new { text.len() + ALLOCATION } else { 0 };
             kept
         };
-        let object::Parts { key, namespace_len, created, ip, host_ip, is_running, is_on_host_network } =
-            object.parts();
+        let parts = object.parts();
         let namespace = self.services.then(|| keep(object.namespace()));
         let labels = object.metadata.labels.iter().flatten();
         let labels = labels.map(|(key, value)| (keep(key), keep(value))).collect();
@@ -313,7 +325,21 @@ impl PodStore {
         // What pods share is not refused, because others may need it.
         bytes += if is_new { size } else { 0 };
         self.budget.charge(bytes);
-        let pod = Pod { key, namespace_len, created, ip, host_ip, is_running, is_on_host_network, common };
+        let object::Parts { key, namespace_len, created, host_ip, is_running, is_on_host_network, .. } =
+            parts;
+        let (ip, other_ips) = (parts.ip, parts.other_ips);
+        let other_ips = (!other_ips.is_empty()).then(|| Box::new(OtherIps(other_ips.into())));
+        let pod = Pod {
+            key,
+            namespace_len,
+            created,
+            ip,
+            other_ips,
+            host_ip,
+            is_running,
+            is_on_host_network,
+            common,
+        };
         (Arc::new(pod), bytes)
     }
 

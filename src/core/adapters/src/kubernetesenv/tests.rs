@@ -175,6 +175,26 @@ async fn attributes_are_those_of_the_pods_now() {
     until("it is known", || text_of(&handler, "round.shop", "source_pod_name").is_some()).await;
 }
 
+/// In a cluster with two families of addresses.
+#[tokio::test]
+async fn a_pod_is_found_by_each_of_its_addresses() {
+    let scene = Scene::new();
+    let of = |second: &str| {
+        let mut both = pod("shop", "both", "10.0.0.1");
+        both["status"]["podIPs"] = json!([{"ip": "10.0.0.1"}, {"ip": second}]);
+        both
+    };
+    scene.api.put(of("fd00::1"));
+    let handler = scene.build().await;
+    let name = |ip: &str| text_of(&handler, ip, "source_pod_name");
+    assert_eq!((name("10.0.0.1").as_deref(), name("fd00::1").as_deref()), (Some("both"), Some("both")));
+    let first = named(generate(&handler, "fd00::1", [0; 4], 0).unwrap())["source_pod_ip"].clone();
+    assert_eq!(first, GeneratedValue::IpAddress("10.0.0.1".parse().unwrap()));
+    scene.api.put(of("fd00::2"));
+    until("its address has changed", || name("fd00::2").is_some()).await;
+    assert_eq!((name("10.0.0.1").as_deref(), name("fd00::1")), (Some("both"), None));
+}
+
 #[tokio::test]
 async fn calls_fail_until_the_pods_are_known() {
     let mut scene = Scene::new();

@@ -1,8 +1,8 @@
 //! The entries of a list, indexed for look-ups.
 
-use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 
@@ -41,7 +41,7 @@ pub(super) struct Entries {
 
 #[derive(Debug)]
 enum ListIndex {
-    Strings(HashSet<Box<[u8]>, foldhash::quality::RandomState>),
+    Strings(TextSet),
     UpperCase(UpperCaseSet),
     Addresses(Addresses),
     Patterns(RegexSet),
@@ -55,20 +55,21 @@ impl Entries {
     /// Errors: the first invalid entry of `body`.
     pub(super) fn parse(
         entry_type: EntryType,
-        body: &[u8],
+        text: &Arc<[u8]>,
         overrides: &[String],
         dialect: Dialect,
     ) -> Result<Self, String> {
+        let body = &**text;
         let lacks_lines = || body.split(|b| *b == b'\n').all(is_comment);
         let extra = overrides.iter().map(String::as_bytes);
         let lines = body.split(|b| *b == b'\n').chain(extra.clone()).filter(|line| !line.is_empty());
         Ok(match entry_type {
             EntryType::Strings => {
-                let set: HashSet<_, _> = lines.map(Box::from).collect();
-                Self { len: set.len(), lacks_list: lacks_lines(), index: ListIndex::Strings(set) }
+                let set = TextSet::new(text, overrides)?;
+                Self { len: set.table.len(), lacks_list: lacks_lines(), index: ListIndex::Strings(set) }
             }
             EntryType::CaseInsensitiveStrings => {
-                let set = UpperCaseSet::new(lines);
+                let set = UpperCaseSet::new(lines)?;
                 let (len, index) = (set.table.len(), ListIndex::UpperCase(set));
                 Self { len, lacks_list: lacks_lines(), index }
             }
@@ -146,35 +147,119 @@ impl Entries {
     }
 }
 
+/// The place of an entry in a text.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: u32,
+    len: u32,
+}
+
+impl Place {
+    /// Errors: the text is too large.
+    fn new(start: usize, len: usize) -> Result<Self, String> {
+        match (u32::try_from(start), u32::try_from(len)) {
+            (Ok(start), Ok(len)) => Ok(Self { start, len }),
+            _ => Err("the entries have more than 4 GiB".to_owned()),
+        }
+    }
+
+    fn range(self) -> std::ops::Range<usize> {
+        let start = self.start as usize;
+        start..start + self.len as usize
+    }
+}
+
+/// The lines of a text and the overrides, compared byte by byte. They stay where they are: an entry takes its [`Place`] only.
+#[derive(Debug)]
+struct TextSet {
+    texts: Texts,
+    table: HashTable<Place>,
+    hasher: foldhash::quality::RandomState,
+}
+
+/// The text of a list, and behind it the overrides.
+#[derive(Debug)]
+struct Texts {
+    list: Arc<[u8]>,
+    overrides: Box<[u8]>,
+}
+
+impl Texts {
+    fn at(&self, place: Place) -> &[u8] {
+        let range = place.range();
+        let (text, range) = match range.start.checked_sub(self.list.len()) {
+            Some(start) => (&*self.overrides, start..start + range.len()),
+            None => (&*self.list, range),
+        };
+        text.get(range).unwrap_or_default()
+    }
+}
+
+impl TextSet {
+    fn new(list: &Arc<[u8]>, overrides: &[String]) -> Result<Self, String> {
+        let hasher = foldhash::quality::RandomState::default();
+        let texts = Texts { list: Arc::clone(list), overrides: overrides.concat().into_bytes().into() };
+        let mut set = Self { texts, table: HashTable::new(), hasher };
+        let mut start = 0;
+        for line in list.split(|byte| *byte == b'\n') {
+            set.insert(line, Place::new(start, line.len())?);
+            start += line.len() + 1;
+        }
+        start = list.len();
+        for entry in overrides {
+            set.insert(entry.as_bytes(), Place::new(start, entry.len())?);
+            start += entry.len();
+        }
+        Ok(set)
+    }
+
+    /// Adds an entry, unless it is empty.
+    fn insert(&mut self, entry: &[u8], place: Place) {
+        let Self { texts, table, hasher } = self;
+        let hash = hasher.hash_one(entry);
+        if !entry.is_empty() && table.find(hash, |known| texts.at(*known) == entry).is_none() {
+            table.insert_unique(hash, place, |known| hasher.hash_one(texts.at(*known)));
+        }
+    }
+
+    fn contains(&self, symbol: &[u8]) -> bool {
+        let hash = self.hasher.hash_one(symbol);
+        self.table.find(hash, |known| self.texts.at(*known) == symbol).is_some()
+    }
+}
+
 /// Strings compared by their upper case, code point by code point, as Go's `strings.ToUpper` maps them.
 #[derive(Debug)]
 struct UpperCaseSet {
-    /// In upper case.
-    table: HashTable<Box<str>>,
+    /// All of them, in upper case.
+    text: Box<str>,
+    table: HashTable<Place>,
     hasher: foldhash::quality::RandomState,
 }
 
 impl UpperCaseSet {
-    fn new<'e>(entries: impl Iterator<Item = &'e [u8]>) -> Self {
-        let mut set = Self { table: HashTable::new(), hasher: foldhash::quality::RandomState::default() };
+    fn new<'e>(entries: impl Iterator<Item = &'e [u8]>) -> Result<Self, String> {
+        let hasher = foldhash::quality::RandomState::default();
+        let (mut text, mut table) = (String::new(), HashTable::<Place>::new());
         for entry in entries {
-            let upper: String = upper_case(entry).collect();
-            let hash = set.hash(upper.chars());
-            if set.table.find(hash, |e| **e == *upper).is_none() {
-                let hasher = &set.hasher;
-                set.table.insert_unique(hash, upper.into(), |e| hash_chars(hasher, e.chars()));
+            let start = text.len();
+            text.extend(upper_case(entry));
+            let place = Place::new(start, text.len() - start)?;
+            let at = |place: Place| text.get(place.range()).unwrap_or_default();
+            let hash = hash_chars(&hasher, at(place).chars());
+            if table.find(hash, |known| at(*known) == at(place)).is_none() {
+                table.insert_unique(hash, place, |known| hash_chars(&hasher, at(*known).chars()));
+            } else {
+                text.truncate(start);
             }
         }
-        set
-    }
-
-    fn hash(&self, chars: impl Iterator<Item = char>) -> u64 {
-        hash_chars(&self.hasher, chars)
+        Ok(Self { text: text.into(), table, hasher })
     }
 
     fn contains(&self, symbol: &[u8]) -> bool {
-        let hash = self.hash(upper_case(symbol));
-        self.table.find(hash, |entry| entry.chars().eq(upper_case(symbol))).is_some()
+        let hash = hash_chars(&self.hasher, upper_case(symbol));
+        let at = |place: Place| self.text.get(place.range()).unwrap_or_default();
+        self.table.find(hash, |known| at(*known).chars().eq(upper_case(symbol))).is_some()
     }
 }
 
@@ -214,9 +299,13 @@ fn upper_case_char(c: char) -> char {
 mod tests {
     use super::*;
 
+    fn parse(entry_type: EntryType, body: &[u8], overrides: &[String]) -> Result<Entries, String> {
+        Entries::parse(entry_type, &body.into(), overrides, Dialect::Native)
+    }
+
     fn look_up(entry_type: EntryType, body: &[u8], overrides: &[&str], symbol: &[u8]) -> Lookup {
         let overrides: Vec<String> = overrides.iter().map(|o| (*o).to_owned()).collect();
-        Entries::parse(entry_type, body, &overrides, Dialect::Native).unwrap().look_up(symbol)
+        parse(entry_type, body, &overrides).unwrap().look_up(symbol)
     }
 
     #[test]
@@ -236,10 +325,28 @@ mod tests {
             let wanted = if found { Lookup::Found } else { Lookup::Missing };
             assert_eq!(look_up(EntryType::Strings, body, &["five", ""], symbol), wanted, "{symbol:?}");
         }
-        assert_eq!(
-            Entries::parse(EntryType::Strings, b"a\na\nb", &["b".into()], Dialect::Native).unwrap().len,
-            2
-        );
+        assert_eq!(parse(EntryType::Strings, b"a\na\nb", &["b".into()]).unwrap().len, 2);
+    }
+
+    /// Entries are places in the text: the first and the last one, those twice, and those of the overrides.
+    #[test]
+    fn entries_stay_in_their_texts() {
+        let lines: String = (0..5000).map(|n| format!("user-{}\n", n % 4000)).collect();
+        let overrides = ["user-1".to_owned(), String::new(), "extra".to_owned(), "other".to_owned()];
+        for (entry_type, text) in
+            [(EntryType::Strings, "user-"), (EntryType::CaseInsensitiveStrings, "uSer-")]
+        {
+            let entries = parse(entry_type, lines.trim_end().as_bytes(), &overrides).unwrap();
+            assert_eq!(entries.len, 4002);
+            let found = |symbol: &str| entries.look_up(symbol.as_bytes()) == Lookup::Found;
+            assert!((0..4000).all(|n| found(&format!("{text}{n}"))) && found("extra") && found("other"));
+            for absent in ["", "user-", "user-4000", "extraother", "ser-1", "user-1\nuser-2", "user-999extra"]
+            {
+                assert!(!found(absent), "{absent}");
+            }
+        }
+        let none = parse(EntryType::Strings, b"", &[]).unwrap();
+        assert_eq!((none.len, none.look_up(b"")), (0, Lookup::Missing));
     }
 
     #[test]
@@ -264,10 +371,7 @@ mod tests {
             let got = look_up(EntryType::CaseInsensitiveStrings, entry.as_bytes(), &[], symbol.as_bytes());
             assert_eq!(got, wanted, "{entry} {symbol}");
         }
-        assert_eq!(
-            Entries::parse(EntryType::CaseInsensitiveStrings, b"a\nA", &[], Dialect::Native).unwrap().len,
-            1
-        );
+        assert_eq!(parse(EntryType::CaseInsensitiveStrings, b"a\nA", &[]).unwrap().len, 1);
     }
 
     #[test]
@@ -285,7 +389,7 @@ mod tests {
             ("whitelist: [oops]", Err("could not parse list entry oops: invalid CIDR address: oops/32")),
         ];
         for (body, wanted) in rows {
-            match (Entries::parse(EntryType::IpAddresses, body.as_bytes(), &[], Dialect::Native), wanted) {
+            match (parse(EntryType::IpAddresses, body.as_bytes(), &[]), wanted) {
                 (Ok(entries), Ok(len)) => assert_eq!(entries.len, *len, "{body}"),
                 (Err(error), Err(start)) => assert!(error.starts_with(start), "{body}: {error}"),
                 (got, _) => panic!("{body}: {got:?}"),
@@ -304,6 +408,6 @@ mod tests {
             assert_eq!(got, wanted, "{symbol}");
         }
         assert_eq!(look_up(EntryType::Regex, b"", &[""], b"anything"), Lookup::Found);
-        assert!(Entries::parse(EntryType::Regex, b"ok\n(bad", &[], Dialect::Native).is_err());
+        assert!(parse(EntryType::Regex, b"ok\n(bad", &[]).is_err());
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flate2::read::MultiGzDecoder;
@@ -85,6 +86,30 @@ impl From<String> for FetchError {
     }
 }
 
+/// What a source has in the place of a list, before a look at it.
+#[derive(Debug, Default)]
+pub(super) struct Body {
+    pub(super) bytes: Vec<u8>,
+    /// As of the fetcher.
+    refuses_other_than: Option<EntryType>,
+    /// Whether a carriage return is part of an entry.
+    keeps_lines: bool,
+    /// What an error begins with.
+    failed: String,
+}
+
+impl Body {
+    /// The text of the list. Errors: it is something else. It takes a while for a large one.
+    pub(super) fn listed(self) -> Result<Arc<[u8]>, String> {
+        let Self { bytes, refuses_other_than, keeps_lines, failed } = self;
+        if let Some(what) = refuses_other_than.and_then(|entry_type| content::of_no_list(&bytes, entry_type))
+        {
+            return Err(format!("{failed} is {what}, not a list"));
+        }
+        Ok(if keeps_lines { bytes } else { with_unix_lines(bytes) }.into())
+    }
+}
+
 /// Fetches lists.
 pub(super) struct Fetcher {
     /// Created by the first fetch.
@@ -125,23 +150,15 @@ impl Fetcher {
         self.file.as_ref().and_then(SettledFile::read_stamp)
     }
 
-    /// Errors: a body is no list. `place`: where it is from.
-    fn listed(&self, body: Vec<u8>, place: &str) -> Result<Vec<u8>, String> {
-        match self.refuses_other_than.and_then(|entry_type| content::of_no_list(&body, entry_type)) {
-            Some(what) => Err(format!("{place} is {what}, not a list")),
-            None => Ok(body),
-        }
-    }
-
     /// The body of the list, within the refresh interval.
     pub(super) async fn fetch(
         &mut self,
         source: &ListSource,
         interval: Duration,
-    ) -> Result<Vec<u8>, FetchError> {
+    ) -> Result<Body, FetchError> {
         let limit = interval.min(MAX_FETCH_TIME);
         let fetched = match source {
-            ListSource::None => Ok(Vec::new()),
+            ListSource::None => Ok(Body::default()),
             ListSource::Url(url) => {
                 let shown = mask_address(url);
                 let late = |_| {
@@ -155,11 +172,17 @@ impl Fetcher {
         fetched.map_err(|error| FetchError { text: mask_text(&error.text).into_owned(), ..error })
     }
 
-    async fn read(&mut self, written: &str, path: &Path, limit: Duration) -> Result<Vec<u8>, FetchError> {
+    /// `failed`: what the error of a body that is no list begins with.
+    fn body(&self, bytes: Vec<u8>, failed: String) -> Body {
+        let (refuses_other_than, failed) = (self.refuses_other_than, mask_text(&failed).into_owned());
+        Body { bytes, refuses_other_than, keeps_lines: false, failed }
+    }
+
+    async fn read(&mut self, written: &str, path: &Path, limit: Duration) -> Result<Body, FetchError> {
         let file = self.file.get_or_insert_with(|| SettledFile::new(path.to_owned()));
         let failed = |cause: String| format!("could not fetch list from {written}: {cause}");
         match file.read(limit, MAX_BODY).await {
-            Ok(body) => Ok(with_unix_lines(self.listed(body, "the file").map_err(failed)?)),
+            Ok(bytes) => Ok(self.body(bytes, failed("the file".to_owned()))),
             Err(Unread::Unsettled(why)) => Err(FetchError { text: failed(why), is_unsettled: true }),
             Err(Unread::TooLarge) => {
                 Err(format!("Could not read from {written}: the list is larger than {MAX_BODY} bytes").into())
@@ -172,7 +195,7 @@ impl Fetcher {
     }
 
     /// `shown`: the URL as texts have it.
-    async fn get(&mut self, url: &str, shown: &str) -> Result<Vec<u8>, String> {
+    async fn get(&mut self, url: &str, shown: &str) -> Result<Body, String> {
         let failed = |cause: String| format!("could not fetch list from {shown}: {cause}");
         let [quoted_url, quoted_shown] = [url, shown].map(|text| quoted(text).to_string());
         let parsed = go_url::scheme_and_host(url);
@@ -210,11 +233,9 @@ impl Fetcher {
             }
             body.extend_from_slice(&part);
         }
-        let body = decoded(encoding, body).await.map_err(broken)?;
-        if self.refuses_other_than.is_none() {
-            return Ok(body);
-        }
-        Ok(with_unix_lines(self.listed(body, "the answer").map_err(failed)?))
+        let bytes = decoded(encoding, body).await.map_err(broken)?;
+        let keeps_lines = self.refuses_other_than.is_none();
+        Ok(Body { keeps_lines, ..self.body(bytes, failed("the answer".to_owned())) })
     }
 }
 

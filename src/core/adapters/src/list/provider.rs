@@ -1,27 +1,35 @@
 //! The provider of a list: fetched at build, refreshed on an interval, purged when it is too old.
 
+use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 
 use super::EntryType;
 use super::addresses::Dialect;
 use super::content::{self, SuspiciousLines};
 use super::entries::Entries;
-use super::fetch::{FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
+use super::fetch::{Body, FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
 use super::inheritance::KnownProviders;
 use super::openness;
+use super::turn::{Awaited, aside, drop_aside, in_turn};
 use crate::files::{FileWatches, SETTLE_TIME};
 use crate::version::next_version;
 use mixer_attribute::SignedDuration;
 use mixer_base::file_stamp::SETTLED;
 use mixer_engine::check_cache::AnswerEpoch;
+use mixer_expr::functions::TOO_LARGE_TOGETHER;
 
 /// A file that is being changed for this long is an error, although its last list serves.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most bytes of the error of a list, which may quote an entry.
+const MAX_ERROR: usize = 4 << 10;
+/// After this time, patterns are read again that had no room beside those of others.
+const ROOM_AGAIN: Duration = Duration::from_secs(60);
 
 /// The current list. Replaced as a whole.
 #[derive(Debug, Default, Clone)]
@@ -65,6 +73,8 @@ pub(super) struct Provider {
     dialect: Dialect,
     blacklist: bool,
     state: ArcSwap<ListState>,
+    /// Whether a body is there that is being read, or waits for its turn.
+    is_reading: AtomicBool,
     /// Advances when the entries change.
     answers: Arc<AnswerEpoch>,
 }
@@ -87,6 +97,7 @@ impl Provider {
             dialect: Dialect::Native,
             blacklist: false,
             state: ArcSwap::default(),
+            is_reading: AtomicBool::new(false),
             answers: Arc::default(),
         }
     }
@@ -108,8 +119,9 @@ impl Provider {
 
     /// Other entries, or none, are in effect from now on.
     fn replace(&self, state: ListState) {
-        self.state.store(Arc::new(state));
+        let old = self.state.swap(Arc::new(state));
         self.answers.advance();
+        drop_aside(old);
     }
 
     /// The current list. Takes no lock.
@@ -135,18 +147,21 @@ impl Provider {
     }
 
     /// Records that the first fetch has taken so long, unless an error of it is known already. It goes on in the background.
-    pub(super) fn is_awaited(&self, for_time: Duration) {
+    fn is_awaited(&self, for_time: Duration) {
         let state = self.state.load();
         if state.entries.is_none() && state.error.is_none() {
             let name = self.source.name();
-            self.fail(format!(
-                "could not fetch list from {name}: no answer within {for_time:?}, it is waited for"
-            ));
+            self.fail(match self.is_reading.load(Ordering::Relaxed) {
+                true => format!("the list from {name} is being read, it is waited for"),
+                false => format!(
+                    "could not fetch list from {name}: no answer within {for_time:?}, it is waited for"
+                ),
+            });
         }
     }
 
-    /// The entries of a body. Errors: why it is none of a list.
-    fn read(&self, body: &[u8]) -> Result<Entries, String> {
+    /// The entries of a body. It takes seconds for a large one. Errors: why it is none of a list.
+    fn read(&self, body: &Arc<[u8]>) -> Result<Entries, String> {
         let name = self.source.name();
         let entries = Entries::parse(self.entry_type, body, &self.overrides, self.dialect)
             .map_err(|error| format!("Could not parse data from {name}: {error}"))?;
@@ -164,9 +179,44 @@ impl Provider {
         Ok(entries)
     }
 
+    /// Reads a body and looks at it, unless nobody waits for that any more. `before`: the text of the list before, if that is known.
+    fn look_at(
+        &self,
+        body: Body,
+        before: Option<&[u8]>,
+        warns: bool,
+        awaited: &Awaited,
+    ) -> Result<Look, String> {
+        let given_up = || Err("it is not waited for".to_owned());
+        if awaited.is_over() {
+            return given_up();
+        }
+        let body = body.listed()?;
+        let entries = self.read(&body)?;
+        if awaited.is_over() {
+            return given_up();
+        }
+        let suspicious = if warns { SuspiciousLines::of(&body, self.entry_type) } else { None };
+        let replaced = before.and_then(|before| self.replaced(before, &body));
+        Ok(Look { body, entries, suspicious, replaced })
+    }
+
+    /// How many entries were replaced by how many, if there is none in common.
+    fn replaced(&self, before: &[u8], body: &[u8]) -> Option<(usize, usize)> {
+        // Documents of addresses cannot be anything else.
+        if self.entry_type == EntryType::IpAddresses {
+            return None;
+        }
+        let old: HashSet<_> = content::entries(before).collect();
+        if old.is_empty() || content::entries(body).any(|entry| old.contains(entry)) {
+            return None;
+        }
+        let new = content::entries(body).collect::<HashSet<_>>().len();
+        (new > 0).then_some((old.len(), new))
+    }
+
     /// Warns about lines that are probably no entries as they stand. Their texts may be secret.
-    fn warn_of_lines(&self, body: &[u8]) {
-        let Some(lines) = SuspiciousLines::of(body, self.entry_type) else { return };
+    fn warn_of_lines(&self, lines: SuspiciousLines) {
         let SuspiciousLines { count, first, why } = lines;
         let name = self.source.name();
         tracing::warn!(
@@ -177,28 +227,49 @@ impl Provider {
     }
 
     /// Warns that a list has no entry in common with the one before: it may be something else in its place. It serves: lists change.
-    fn replaced_by(&self, before: &[u8], body: &[u8]) -> Option<String> {
-        // Documents of addresses cannot be anything else.
-        if self.entry_type == EntryType::IpAddresses {
-            return None;
-        }
-        let entries = |body| content::entries(body).collect::<std::collections::HashSet<_>>();
-        let (old, new) = (entries(before), entries(body));
-        if old.is_empty() || new.is_empty() || !old.is_disjoint(&new) {
-            return None;
-        }
+    fn warn_of_replacement(&self, (old, new): (usize, usize)) -> String {
         let text = format!(
-            "the list from {} has no entry in common with the one before: {} entries were replaced by {}",
+            "the list from {} has no entry in common with the one before: {old} entries were replaced by {new}",
             self.source.name(),
-            old.len(),
-            new.len()
         );
         tracing::warn!(target: "adapters", adapter = &*self.handler_name, "{text}");
-        Some(text)
+        text
     }
 
     fn info(&self, text: std::fmt::Arguments<'_>) {
         tracing::info!(target: "adapters", adapter = &*self.handler_name, "{text}");
+    }
+}
+
+/// What was found in a body.
+struct Look {
+    body: Arc<[u8]>,
+    entries: Entries,
+    suspicious: Option<SuspiciousLines>,
+    /// How many entries were replaced by how many.
+    replaced: Option<(usize, usize)>,
+}
+
+/// Length and hash of a body.
+type Digest = (usize, u64);
+
+/// A body that is no list: it is not read again as long as it is the same.
+struct RefusedBody {
+    digest: Digest,
+    why: String,
+    /// When it is read again all the same.
+    until: Option<Instant>,
+}
+
+impl RefusedBody {
+    fn new(digest: Digest, why: String, now: Instant) -> Self {
+        // There may be room once other lists have changed.
+        let until = why.contains(TOO_LARGE_TOGETHER).then(|| now + ROOM_AGAIN);
+        Self { digest, why, until }
+    }
+
+    fn is(&self, digest: Digest, now: Instant) -> bool {
+        self.digest == digest && self.until.is_none_or(|until| now < until)
     }
 }
 
@@ -209,8 +280,11 @@ pub(super) struct Refresher {
     ttl: Duration,
     fetcher: Fetcher,
     hasher: std::hash::RandomState,
-    /// Length and hash of the body of the current list.
-    latest: Option<(usize, u64)>,
+    /// The body of the current list.
+    latest: Option<Digest>,
+    refused: Option<RefusedBody>,
+    /// What another handler fetched, until it was read.
+    inherited: Option<Fetched>,
     /// Since when each look found the file in the middle of a change.
     unsettled: Option<Instant>,
     patience: Duration,
@@ -236,6 +310,8 @@ impl Refresher {
             fetcher: Fetcher::of(entry_type),
             hasher: std::hash::RandomState::new(),
             latest: None,
+            refused: None,
+            inherited: None,
             unsettled: None,
             patience: PATIENCE,
             watches: FileWatches::new(Arc::clone(&changed)),
@@ -252,27 +328,35 @@ impl Refresher {
         self
     }
 
-    /// Begins with the list that another handler fetched from the same source, unless the first fetch succeeded. The list keeps its age.
-    pub(super) fn inherit(&self, known: &KnownProviders) {
-        let provider = &self.provider;
-        let state = provider.state.load_full();
-        if state.entries.is_some() {
-            return;
+    /// Begins with the list that another handler fetched from the same source, unless the first fetch succeeded. The list keeps its age. If
+    /// that takes longer than `limit`, it goes on in the background.
+    pub(super) async fn inherit(&mut self, known: &KnownProviders, limit: Duration) {
+        if self.provider.state.load().entries.is_none() {
+            self.inherited = known.latest(&self.provider.source);
+            // The text is kept: the handler that fetched it may be gone by then.
+            let _ = timeout(limit, self.read_inherited()).await;
         }
-        let Some(fetched) = known.latest(&provider.source).filter(|fetched| fetched.at.elapsed() < self.ttl)
-        else {
+    }
+
+    async fn read_inherited(&mut self) {
+        let Some(fetched) = self.inherited.clone().filter(|fetched| fetched.at.elapsed() < self.ttl) else {
+            self.inherited = None;
             return;
         };
-        // Of another type it may be no list.
-        if content::of_no_list(&fetched.body, provider.entry_type).is_some() {
-            return;
-        }
-        let Ok(entries) = provider.read(&fetched.body) else { return };
+        let (provider, body) = (Arc::clone(&self.provider), Arc::clone(&fetched.body));
+        let read = in_turn(body.len(), move |awaited| {
+            // Of another type it may be no list.
+            let is_list = !awaited.is_over() && content::of_no_list(&body, provider.entry_type).is_none();
+            if is_list { provider.read(&body).ok() } else { None }
+        });
+        let read = read.await;
+        self.inherited = None;
+        let (provider, state) = (&self.provider, self.provider.state.load_full());
+        let Some(entries) = read.ok().flatten().filter(|_| state.entries.is_none()) else { return };
         provider.info(format_args!("The list that was fetched before serves, with {} entries", entries.len));
         let (entries, error) = (Some(Arc::new(entries)), state.error.clone());
-        let state =
-            ListState { entries, version: next_version(), error, fetched: Some(fetched), replaced: None };
-        provider.state.store(Arc::new(state));
+        let fetched = Some(fetched);
+        provider.replace(ListState { entries, version: next_version(), error, fetched, replaced: None });
     }
 
     /// As on a file system that does not tell who has a file open.
@@ -311,6 +395,20 @@ impl Refresher {
         self.is_loaded = true;
     }
 
+    /// The first fetch, for the building of a handler: waits so long for an answer, and as much as `for_reading` longer for one that is
+    /// there and is being read.
+    pub(super) async fn load_within(&mut self, limit: Duration, for_reading: Duration) {
+        let provider = Arc::clone(&self.provider);
+        let mut load = std::pin::pin!(self.load());
+        if timeout(limit, &mut load).await.is_ok() {
+            return;
+        }
+        let is_reading = provider.is_reading.load(Ordering::Relaxed);
+        if !is_reading || timeout(for_reading, load).await.is_err() {
+            provider.is_awaited(limit);
+        }
+    }
+
     /// When to look again at a file that was in the middle of a change.
     pub(super) fn looks_again_at(&self) -> Option<Instant> {
         self.unsettled.map(|_| Instant::now() + SETTLED)
@@ -318,6 +416,7 @@ impl Refresher {
 
     /// Refreshes the list until the task is aborted. Begins with the first fetch, if that took too long.
     pub(super) async fn run(&mut self) {
+        self.read_inherited().await;
         if !self.is_loaded {
             self.load().await;
         }
@@ -357,13 +456,16 @@ impl Refresher {
             adapter = &*self.provider.handler_name,
             "Purging list due to inability to refresh it in time"
         );
-        let state = ListState::clone(&self.provider.state.load());
-        self.provider.replace(ListState { entries: None, fetched: None, ..state });
+        let state = self.provider.state.load();
+        let (version, error, replaced) = (state.version, state.error.clone(), state.replaced.clone());
+        drop(state);
+        self.provider.replace(ListState { entries: None, version, error, replaced, fetched: None });
     }
 
     /// Fetches and installs the list. Returns false if that failed and the old list is kept.
     pub(super) async fn fetch(&mut self) -> bool {
         let provider = self.provider.clone();
+        provider.is_reading.store(false, Ordering::Relaxed);
         let name = provider.source.name();
         if provider.has_source() {
             provider.info(format_args!("Fetching list from {name}"));
@@ -380,9 +482,26 @@ impl Refresher {
             }
         };
         self.unsettled = None;
-        let digest = (body.len(), self.hasher.hash_one(&body));
+        provider.is_reading.store(true, Ordering::Relaxed);
+        let is_taken = self.take(body).await;
+        provider.is_reading.store(false, Ordering::Relaxed);
+        is_taken
+    }
+
+    /// Installs the list of a body. Returns false if it is none.
+    async fn take(&mut self, body: Body) -> bool {
+        let (provider, at, length) = (Arc::clone(&self.provider), Instant::now(), body.bytes.len());
+        let not_read = |why: String| format!("the list from {} was not read: {why}", provider.source.name());
+        let hasher = self.hasher.clone();
+        let hashed = aside(length, move || ((length, hasher.hash_one(&body.bytes)), body));
+        let (digest, body) = match hashed.await {
+            Ok(hashed) => hashed,
+            Err(why) => {
+                provider.fail(not_read(why));
+                return false;
+            }
+        };
         let state = provider.state.load_full();
-        let at = Instant::now();
         if state.entries.is_some() && self.latest == Some(digest) {
             provider.info(format_args!("Fetched list is unchanged"));
             let fetched = state.fetched.as_ref().map(|fetched| Fetched { at, ..fetched.clone() });
@@ -390,27 +509,49 @@ impl Refresher {
             provider.state.store(Arc::new(state));
             return true;
         }
-        match provider.read(&body) {
-            Ok(entries) => {
-                provider.info(format_args!("Installing updated list with {} entries", entries.len));
-                if self.keeps_text {
-                    provider.warn_of_lines(&body);
+        if let Some(refused) = self.refused.as_ref().filter(|refused| refused.is(digest, at)) {
+            provider.fail(refused.why.clone());
+            return false;
+        }
+        let keeps_text = self.keeps_text;
+        let before = state.fetched.as_ref().filter(|_| keeps_text).map(|before| Arc::clone(&before.body));
+        let version = if self.latest == Some(digest) { state.version } else { next_version() };
+        drop(state);
+        let reader = Arc::clone(&provider);
+        let look =
+            in_turn(length, move |awaited| reader.look_at(body, before.as_deref(), keeps_text, awaited));
+        let Look { body, entries, suspicious, replaced } = match look.await {
+            Ok(Ok(look)) => look,
+            Ok(Err(mut why)) => {
+                if why.len() > MAX_ERROR {
+                    why.truncate(why.floor_char_boundary(MAX_ERROR));
+                    why.push('…');
                 }
-                let before = state.fetched.as_ref().filter(|_| self.keeps_text);
-                let replaced = before.and_then(|before| provider.replaced_by(&before.body, &body));
-                let keeps_text = self.keeps_text && provider.has_source();
-                let fetched = keeps_text.then(|| Fetched { body: body.into(), at });
-                let entries = Some(Arc::new(entries));
-                let version = if self.latest == Some(digest) { state.version } else { next_version() };
-                provider.replace(ListState { entries, version, error: None, replaced, fetched });
-                self.latest = Some(digest);
-                true
+                self.refused = Some(RefusedBody::new(digest, why.clone(), Instant::now()));
+                provider.fail(why);
+                return false;
             }
             Err(why) => {
-                provider.fail(why);
-                false
+                provider.fail(not_read(why));
+                return false;
             }
+        };
+        provider.info(format_args!("Installing updated list with {} entries", entries.len));
+        if let Some(lines) = suspicious {
+            provider.warn_of_lines(lines);
         }
+        let replaced = replaced.map(|counts| provider.warn_of_replacement(counts));
+        let fetched = (keeps_text && provider.has_source()).then_some(Fetched { body, at });
+        provider.replace(ListState {
+            entries: Some(Arc::new(entries)),
+            version,
+            error: None,
+            replaced,
+            fetched,
+        });
+        self.latest = Some(digest);
+        self.refused = None;
+        true
     }
 
     /// Records why the source was not read.
@@ -436,5 +577,23 @@ async fn until(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Room comes back when other lists change; what else is wrong with a list stays.
+    #[test]
+    fn patterns_that_had_no_room_are_read_again_after_a_while() {
+        let now = Instant::now();
+        let no_room =
+            format!("Could not parse data from /l: error parsing regexp: {TOO_LARGE_TOGETHER}: `a`");
+        for (why, is_for_good) in [(no_room, false), ("the list from /l is empty".to_owned(), true)] {
+            let refused = RefusedBody::new((3, 7), why, now);
+            assert!(refused.is((3, 7), now) && !refused.is((3, 8), now) && !refused.is((4, 7), now));
+            assert_eq!(refused.is((3, 7), now + ROOM_AGAIN), is_for_good);
+        }
     }
 }

@@ -13,6 +13,7 @@ mod encoding;
 mod exchanged;
 mod expiry;
 mod inheritance;
+mod large;
 mod pages;
 mod patterns;
 

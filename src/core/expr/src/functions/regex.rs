@@ -182,7 +182,7 @@ fn refused(why: Refused, pattern: &[u8]) -> PatternError {
 }
 
 /// Why the patterns of an expression do not fit beside the others of its configuration.
-pub(crate) const TOO_LARGE_TOGETHER: &str = "the patterns of the configuration are too large together";
+pub const TOO_LARGE_TOGETHER: &str = "the patterns of the configuration are too large together";
 
 /// The text with U+FFFD for every byte that is not valid UTF-8.
 fn replaced<'a>(subject: &[u8], arena: &'a Bump) -> ArenaString<'a> {

@@ -10,6 +10,9 @@ use mixer_kube::{Object, OwnerReference};
 
 use super::stored;
 
+/// Most addresses of a pod. API servers take one of each family.
+const MAX_IPS: usize = 8;
+
 /// A pod of the API, with the fields that are used. All others are skipped while it is read.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -58,8 +61,17 @@ struct Status {
     phase: String,
     #[serde(rename = "podIP")]
     pod_ip: String,
+    /// All of them, the one above first; null or absent from API servers before 1.16.
+    #[serde(rename = "podIPs")]
+    pod_ips: Option<Vec<PodIp>>,
     #[serde(rename = "hostIP")]
     host_ip: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+struct PodIp {
+    ip: String,
 }
 
 impl Object for PodObject {
@@ -82,6 +94,8 @@ pub(super) struct Parts {
     pub(super) namespace_len: u32,
     pub(super) created: u32,
     pub(super) ip: Ipv6Addr,
+    /// Each once.
+    pub(super) other_ips: Vec<Ipv6Addr>,
     pub(super) host_ip: Ipv6Addr,
     pub(super) is_running: bool,
     pub(super) is_on_host_network: bool,
@@ -92,11 +106,20 @@ impl PodObject {
         let created = self.metadata.creation_timestamp.as_deref();
         let created = created.and_then(|text| Timestamp::parse_rfc3339(text).ok());
         let (namespace, name) = (&self.metadata.namespace, &self.metadata.name);
+        let all = self.status.pod_ips.iter().flatten().map(|of| &of.ip);
+        let mut ips: Vec<Ipv6Addr> = Vec::new();
+        for ip in [&self.status.pod_ip].into_iter().chain(all).map(|text| address(text)).take(MAX_IPS) {
+            if !ip.is_unspecified() && !ips.contains(&ip) {
+                ips.push(ip);
+            }
+        }
+        let other_ips = ips.split_off(ips.len().min(1));
         Parts {
             key: format!("{namespace}/{name}").into(),
             namespace_len: u32::try_from(namespace.len()).unwrap_or(u32::MAX),
             created: created.and_then(|time| u32::try_from(time.seconds).ok()).unwrap_or(0),
-            ip: address(&self.status.pod_ip),
+            ip: ips.first().copied().unwrap_or(Ipv6Addr::UNSPECIFIED),
+            other_ips,
             host_ip: address(&self.status.host_ip),
             is_running: self.status.phase == "Running",
             is_on_host_network: self.spec.host_network,

@@ -99,6 +99,40 @@ fn the_pod_of_an_address_is_the_one_that_runs_in_its_own_network_and_is_the_newe
 }
 
 #[test]
+fn a_pod_has_all_its_addresses() {
+    let (pods, mut store) = PodStore::of(1 << 20);
+    let of = |ips: Value| object(&with(pod("a", "10.0.0.1"), "/status/podIPs", ips));
+    let both = json!([{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]);
+    for (ips, found) in [
+        (both.clone(), [true, true, false]),
+        (json!([{"ip": "10.0.0.1"}, {"ip": "fd00::2"}, {"ip": "?"}, {}]), [true, false, true]),
+        (json!(null), [true, false, false]),
+        (json!([]), [true, false, false]),
+        (json!([{"ip": "fd00::1"}, {"ip": "fd00::1"}]), [true, true, false]),
+    ] {
+        store.apply(of(ips.clone()));
+        store.publish();
+        let names = ["10.0.0.1", "fd00::1", "fd00::2"].map(|ip| name_at(&pods, ip).is_some());
+        assert_eq!(names, found, "{ips}");
+        assert_eq!(pods.index().by_name("shop/a").unwrap().ip(), "10.0.0.1".parse().ok(), "{ips}");
+    }
+    // Without the old field, the first of the list is its address.
+    store.apply(object(&with(
+        pod("b", ""),
+        "/status/podIPs",
+        json!([{"ip": "fd00::7"}, {"ip": "10.0.0.7"}]),
+    )));
+    store.publish();
+    assert_eq!(pods.index().by_name("shop/b").unwrap().ip(), "fd00::7".parse().ok());
+    assert_eq!(name_at(&pods, "10.0.0.7").as_deref(), Some("b"));
+    for name in ["a", "b"] {
+        store.delete(object(&pod(name, "")));
+    }
+    store.publish();
+    assert!(["10.0.0.1", "fd00::1", "fd00::7", "10.0.0.7"].iter().all(|ip| name_at(&pods, ip).is_none()));
+}
+
+#[test]
 fn pods_of_a_workload_share_what_they_have_in_common() {
     let (pods, mut store) = PodStore::of(1 << 20);
     for (name, ip) in [("cart-1", "10.0.0.1"), ("cart-2", "10.0.0.2")] {
@@ -194,6 +228,8 @@ fn steps(random: &mut fastrand::Rng) -> Vec<Step> {
         _ => {
             let ips = ["", "10.0.0.1", "10.0.0.2", "fd00::1"];
             let made = pod(&name(random), ips[random.usize(..ips.len())]);
+            let others = (0..random.usize(..3)).map(|_| json!({"ip": ips[random.usize(..ips.len())]}));
+            let made = with(made, "/status/podIPs", others.collect::<Vec<_>>());
             let made = with(made, "/status/phase", ["Running", "Failed"][random.usize(..2)]);
             let made = with(made, "/spec/hostNetwork", random.bool());
             let made = with(made, "/metadata/labels", json!({"l": random.u8(..3).to_string()}));
@@ -211,7 +247,11 @@ fn best<'m>(model: &'m BTreeMap<String, Value>, ip: &str) -> Option<&'m str> {
         let rank = (pod["status"]["phase"] != "Running", pod["spec"]["hostNetwork"] == true);
         (rank, std::cmp::Reverse(created))
     };
-    let with_ip = model.iter().filter(|(_, pod)| pod["status"]["podIP"] == ip);
+    let has = |pod: &Value| {
+        let others = pod["status"]["podIPs"].as_array();
+        pod["status"]["podIP"] == ip || others.is_some_and(|others| others.iter().any(|of| of["ip"] == ip))
+    };
+    let with_ip = model.iter().filter(|(_, pod)| has(pod));
     with_ip.min_by_key(|(name, pod)| (of(pod), (*name).clone())).map(|(name, _)| &**name)
 }
 

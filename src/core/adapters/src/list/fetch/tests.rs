@@ -27,7 +27,7 @@ async fn a_host_that_is_redirected_to_is_not_told_the_url() {
     let (first, second) = (answering(first, moved), answering(second, list));
     let source = ListSource::Url(format!("http://ann:hunter2@{from}/list?token=secret"));
     let fetched = Fetcher::default().fetch(&source, MAX_FETCH_TIME).await;
-    assert_eq!(fetched.map_err(|error| error.text), Ok(b"eve\n".to_vec()));
+    assert_eq!(fetched.map(|body| body.bytes).map_err(|error| error.text), Ok(b"eve\n".to_vec()));
     assert!(first.join().unwrap().starts_with("GET /list?token=secret HTTP/1.1\r\n"));
     let told = second.join().unwrap();
     assert!(!["secret", "hunter2", "ann"].iter().any(|text| told.contains(text)), "{told}");

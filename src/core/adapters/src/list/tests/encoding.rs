@@ -22,8 +22,10 @@ async fn a_compressed_list_is_decoded_or_refused() {
     let server = Server::start(&answer("Content-Encoding: GZip\r\n", &pack(b"a\nb\n")));
     let source = fetch::ListSource::Url(server.url());
     let mut fetcher = fetch::Fetcher::default();
-    let mut fetch =
-        async || fetcher.fetch(&source, Duration::from_secs(30)).await.map_err(|error| error.text);
+    let mut fetch = async || {
+        let fetched = fetcher.fetch(&source, Duration::from_secs(30)).await;
+        fetched.map(|body| body.bytes).map_err(|error| error.text)
+    };
     assert_eq!(fetch().await, Ok(b"a\nb\n".to_vec()));
     let serve = |bytes: Vec<u8>| *server.answer.lock().unwrap() = bytes;
     serve(answer("Content-Encoding: identity\r\n", b"a\n"));
