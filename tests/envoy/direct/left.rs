@@ -169,3 +169,26 @@ fn checks_that_the_pool_refuses_are_counted_as_such() {
     let written = wait_for(DEADLINE, || Some(setting.lines("log")).filter(|lines| !lines.is_empty()));
     assert_eq!(written.map(|lines| lines.len()), Some(1), "that of the first");
 }
+
+#[test]
+fn a_client_that_speaks_another_protocol_is_told_in_the_log_with_the_cure() {
+    let setting = Setting::start(&[]);
+    for (sent, cure) in [
+        (
+            &b"POST /envoy.service.auth.v3.Authorization/Check HTTP/1.1\r\nhost: a\r\n\r\n"[..],
+            "http2_protocol_options",
+        ),
+        (&[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3][..], "--tls-cert-file"),
+    ] {
+        let mut stream = TcpStream::connect(setting.server.address()).expect("it listens");
+        stream.write_all(sent).expect("it is written");
+        let local = stream.local_addr().expect("an address").to_string();
+        setting.server.wait_for_log(cure);
+        let log = setting.server.log();
+        let line = log.lines().find(|line| line.contains(cure)).unwrap_or_default();
+        assert!(
+            line.contains("a connection was refused: the client speaks") && line.contains(&local),
+            "{line}"
+        );
+    }
+}
