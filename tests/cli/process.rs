@@ -88,3 +88,78 @@ fn the_service_variable_of_kubernetes_does_not_set_the_port() {
         .unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("port: 9091 "));
 }
+
+/// The files of a server that a trial would create, with another user, keep the server out.
+#[test]
+fn a_trial_of_a_configuration_creates_no_files_of_the_server() {
+    const POLICY: &str = "\
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: entry, namespace: istio-system}
+spec: {compiledTemplate: logentry, params: {severity: '\"INFO\"', variables: {path: request.path | \"\"}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: forward, namespace: istio-system}
+spec: {compiledAdapter: fluentd, params: {address: 'localhost:1', spillDirectory: PLACE/spill}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: file, namespace: istio-system}
+spec: {compiledAdapter: stdio, params: {logStream: FILE, outputPath: PLACE/lines}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: rotated, namespace: istio-system}
+spec: {compiledAdapter: stdio, params: {logStream: ROTATED_FILE, outputPath: PLACE/rotated}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: report, namespace: istio-system}
+spec:
+  actions:
+  - {handler: forward, instances: [entry]}
+  - {handler: file, instances: [entry]}
+  - {handler: rotated, instances: [entry]}
+";
+    let place = tempfile::tempdir().unwrap();
+    let policy = place.path().join("policy");
+    std::fs::create_dir(&policy).unwrap();
+    let text = POLICY.replace("PLACE", &place.path().display().to_string());
+    std::fs::write(policy.join("policy.yaml"), text).unwrap();
+    let of = |name: &str| place.path().join(name).display().to_string();
+    let (url, socket) = (format!("fs://{}", policy.display()), format!("unix://{}", of("api.sock")));
+    let trials = [
+        vec!["server", "--dry-run", "--config-store-url", &url, "--address", &socket],
+        vec!["report", "--config", &url, "-s", "request.path=/tried"],
+    ];
+    let (log, rotate) = (of("mixer.log"), of("rotated.log"));
+    for (trial, more) in trials.into_iter().zip([vec!["--log-target", &log, "--log-rotate", &rotate], vec![]])
+    {
+        let output = binary("mixer").args(&trial).args(more).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{trial:?}: {err}");
+        let left: Vec<_> =
+            std::fs::read_dir(place.path()).unwrap().flatten().map(|e| e.file_name()).collect();
+        assert_eq!(left, ["policy"], "{trial:?}: {err}");
+        let lines = err.lines().filter(|line| line.contains("/tried")).count();
+        assert_eq!(lines, if trial[0] == "report" { 2 } else { 0 }, "the lines go to standard error: {err}");
+    }
+    // What the server could not open is told.
+    let nowhere = of("nowhere/mixer.log");
+    let output = binary("mixer")
+        .args([
+            "server",
+            "--dry-run",
+            "--config-store-url",
+            &url,
+            "--address",
+            &socket,
+            "--log-target",
+            &nowhere,
+        ])
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && err.contains("couldn't open sink"), "{err}");
+}

@@ -6,6 +6,8 @@ mod bounds;
 mod charges;
 #[path = "direct/failures.rs"]
 mod failures;
+#[path = "direct/left.rs"]
+mod left;
 #[path = "direct/overload.rs"]
 mod overload;
 #[path = "direct/records.rs"]
@@ -89,13 +91,17 @@ pub(crate) fn check(client: &mut Client, path: &str, user: &str) -> Result<i32, 
     Ok(CheckResponse::decode(answer).expect("a response").status.expect("a status").code)
 }
 
-/// Whether the request is within the limit.
-pub(crate) fn limit(client: &mut Client, tenant: &str) -> Result<bool, tonic::Status> {
+fn limit_request(tenant: &str) -> Vec<u8> {
     let entry = rate_limit_descriptor::Entry { key: "tenant".to_owned(), value: tenant.to_owned() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
     let request =
         RateLimitRequest { domain: "shop".to_owned(), descriptors: vec![descriptor], hits_addend: 0 };
-    let answer = client.call(LIMITS, request.encode_to_vec(), None)?;
+    request.encode_to_vec()
+}
+
+/// Whether the request is within the limit.
+pub(crate) fn limit(client: &mut Client, tenant: &str) -> Result<bool, tonic::Status> {
+    let answer = client.call(LIMITS, limit_request(tenant), None)?;
     Ok(RateLimitResponse::decode(answer).expect("a response").overall_code == 1)
 }
 

@@ -101,6 +101,21 @@ impl Client {
         })
     }
 
+    /// Calls a method without telling a time limit, and leaves after `patience`. Returns whether there was no answer.
+    pub(crate) fn leave(&mut self, path: &'static str, body: Vec<u8>, patience: Duration) -> bool {
+        let channel = self.channel.clone();
+        self.runtime.block_on(async move {
+            let mut grpc = tonic::client::Grpc::new(channel);
+            grpc.ready().await.expect("a connection");
+            let path = http::uri::PathAndQuery::from_static(path);
+            let call = grpc.unary(tonic::Request::new(Bytes::from(body)), path, Raw);
+            let is_left = tokio::time::timeout(patience, call).await.is_err();
+            // The stream is reset by the task of the connection.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            is_left
+        })
+    }
+
     /// Check.
     pub(crate) fn check(
         &mut self,

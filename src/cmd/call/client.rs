@@ -281,7 +281,8 @@ impl InProcess {
             // Any free port: a server on this machine may use the default one.
             metrics_port: 0,
             metrics: Arc::clone(&metrics),
-            commons: Arc::new(Commons::default()),
+            // Files and directories belong to a server with this configuration.
+            commons: Arc::new(Commons::of_rehearsal()),
             build_timeout: BUILD_TIMEOUT,
         };
         let policy = ConfigPolicy::serve_valid();

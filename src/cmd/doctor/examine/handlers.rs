@@ -39,7 +39,7 @@ pub(super) async fn probe_backends(
     is_running: bool,
 ) -> Vec<Finding> {
     tls::install_crypto_provider();
-    let commons = Arc::new(Commons::default());
+    let commons = Arc::new(Commons::of_rehearsal());
     if !is_running {
         commons.insert(Arc::new(MetricsAddress(options.metrics_address.clone())));
     }

@@ -1,5 +1,6 @@
 //! Bounds the calls that wait for handlers.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,6 +10,16 @@ use crate::grpc::{Code, GrpcError};
 use crate::load_shedding::OVERLOADED;
 use mixer_base::pool::Pool;
 use mixer_base::task;
+
+thread_local! {
+    /// Whether this thread drops a call that its pool refused.
+    static REFUSES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread drops a call that its pool refused: its caller is told so. In a `Drop`; otherwise it is false.
+pub(crate) fn is_refusing() -> bool {
+    REFUSES.get()
+}
 
 /// The pool of the calls on all workers, for every service. Synchronous calls bypass it.
 #[derive(Clone)]
@@ -41,8 +52,12 @@ impl CallPool {
     /// permit, so that others with permits could wait for it forever.
     ///
     /// Errors: those of the call; INTERNAL if it panics; DEADLINE_EXCEEDED if the deadline passes in the queue; the status of the service if pool and queue
-    /// are full.
-    pub async fn run<T, F>(&self, mut call: Pin<&mut F>, deadline: Option<Instant>) -> Result<T, GrpcError>
+    /// are full. A call that is refused is dropped.
+    pub async fn run<T, F>(
+        &self,
+        mut call: Pin<&mut Option<F>>,
+        deadline: Option<Instant>,
+    ) -> Result<T, GrpcError>
     where
         F: Future<Output = Result<T, GrpcError>>,
     {
@@ -61,13 +76,12 @@ impl CallPool {
 
     async fn run_with_permit<T, F>(
         &self,
-        call: Pin<&mut F>,
+        mut call: Pin<&mut Option<F>>,
         deadline: Option<Instant>,
     ) -> Result<T, GrpcError>
     where
         F: Future<Output = Result<T, GrpcError>>,
     {
-        let mut call = call;
         let Some(pool) = &self.pool else {
             return std::future::poll_fn(|cx| poll_call(call.as_mut(), cx)).await;
         };
@@ -78,20 +92,33 @@ impl CallPool {
                 Ok(permit) => permit,
                 Err(_) => {
                     let text = "the deadline of the call passed while it waited in the queue";
+                    refuse(call);
                     return Err(GrpcError::new(Code::DeadlineExceeded, text));
                 }
             },
         };
-        let _permit = permit.map_err(|_| GrpcError::new(self.rejection, OVERLOADED))?;
+        let Ok(_permit) = permit else {
+            refuse(call);
+            return Err(GrpcError::new(self.rejection, OVERLOADED));
+        };
         std::future::poll_fn(|cx| poll_call(call.as_mut(), cx)).await
     }
 }
 
+/// Drops a call that is refused.
+fn refuse<F>(mut call: Pin<&mut Option<F>>) {
+    REFUSES.set(true);
+    call.set(None);
+    REFUSES.set(false);
+}
+
 /// Polls a call. A panic (while the message is decoded, in an adapter, while the answer is encoded) becomes its status.
-fn poll_call<T, F>(call: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<Result<T, GrpcError>>
+fn poll_call<T, F>(call: Pin<&mut Option<F>>, cx: &mut Context<'_>) -> Poll<Result<T, GrpcError>>
 where
     F: Future<Output = Result<T, GrpcError>>,
 {
+    // It is there until it is answered or refused.
+    let Some(call) = call.as_pin_mut() else { return Poll::Ready(Err(GrpcError::panicked())) };
     task::poll_contained(call, cx).map(|answered| {
         answered.unwrap_or_else(|panic| {
             task::calls().count_panic(&panic);
@@ -117,7 +144,7 @@ mod tests {
             panic!("while encoding")
         };
         let answers: [Result<(), GrpcError>; 2] =
-            [calls.run(pin!(at_once), None).await, calls.run(pin!(later), None).await];
+            [calls.run(pin!(Some(at_once)), None).await, calls.run(pin!(Some(later)), None).await];
         for answer in answers {
             let error = answer.unwrap_err();
             assert_eq!(error, GrpcError::panicked());

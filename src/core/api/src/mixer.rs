@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use super::call::{CallInfo, Operation};
 use super::grpc::{GrpcError, MAX_REUSED, unframed};
+use super::left::IfLeft;
 use super::observers::{self, Observation};
 use super::worker::{Engine, MessageLimits, WorkerContext};
 use super::{check, explain, report};
@@ -59,8 +60,13 @@ impl MixerService {
         };
         // Boxed, so that the future of an unobserved call stays small.
         Box::pin(async {
+            let left = IfLeft::new(|error| {
+                observation.note_left();
+                complete(&observation, &body, &Err(error));
+            });
             let response = check::respond(&self.worker, &body, &call, Some(observation.trace())).await;
-            complete(observation, &body, &response);
+            left.end();
+            complete(&observation, &body, &response);
             response
         })
         .await
@@ -86,8 +92,13 @@ impl MixerService {
             return report::respond(&self.worker, &body, &call, None).await;
         };
         Box::pin(async {
+            let left = IfLeft::new(|error| {
+                observation.note_left();
+                complete(&observation, &body, &Err(error));
+            });
             let response = report::respond(&self.worker, &body, &call, Some(observation.trace())).await;
-            complete(observation, &body, &response);
+            left.end();
+            complete(&observation, &body, &response);
             response
         })
         .await
@@ -121,7 +132,7 @@ impl MixerService {
     }
 }
 
-fn complete(observation: Observation<'_>, request: &Bytes, response: &Result<Bytes, GrpcError>) {
+fn complete(observation: &Observation<'_>, request: &Bytes, response: &Result<Bytes, GrpcError>) {
     if observation.records_payload() {
         // Copied, because a message may be a small part of a large buffer, which must not live as long as the record. A long one
         // has memory of its own, and copying it takes as long as a turn.

@@ -4,7 +4,7 @@
 //! which the observers receive with request and response when the call is finished. Without observers a call pays for one test of
 //! an `Option`.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -48,6 +48,7 @@ impl Observers {
             start: CallStart { time: SystemTime::now(), instant: Instant::now() },
             trace: RefCell::default(),
             exchanges: RefCell::default(),
+            has_left: Cell::new(false),
         })
     }
 }
@@ -80,6 +81,8 @@ pub struct Observation<'o> {
     start: CallStart,
     trace: RefCell<DispatchTrace>,
     exchanges: RefCell<Vec<Exchange>>,
+    /// Whether the caller left before the answer.
+    has_left: Cell<bool>,
 }
 
 /// A request and its response.
@@ -114,16 +117,30 @@ impl Observation<'_> {
         self.exchanges.borrow_mut().push(Exchange { request, response, trace_end });
     }
 
+    /// Notes that the call ends without an answer, and which handlers had not answered. A recording does not have such a call: what it would
+    /// have been answered is not known.
+    pub fn note_left(&self) {
+        self.has_left.set(true);
+        self.trace.borrow_mut().note_left();
+    }
+
     /// Hands the finished call to the observers.
-    pub fn finish(self, outcome: Result<(), &GrpcError>) {
+    pub fn finish(&self, outcome: Result<(), &GrpcError>) {
         let took = self.start.instant.elapsed();
-        let mut trace = self.trace.into_inner();
+        let mut trace = self.trace.take();
         if let Some((tracer, span)) = self.span {
             tracer.finish(spans_of(span, self.operation, self.start, took, &trace, outcome));
         }
-        let Some((log, wanted)) = self.decision else { return };
+        let wanted = |targets: DecisionTargets| match self.has_left.get() {
+            true => targets.without_recording(),
+            false => Some(targets),
+        };
+        let Some((log, wanted)) = self.decision.and_then(|(log, targets)| Some((log, wanted(targets)?)))
+        else {
+            return;
+        };
         let (mut rules, mut dispatches) = (0, 0);
-        for Exchange { request, response, trace_end } in self.exchanges.into_inner() {
+        for Exchange { request, response, trace_end } in self.exchanges.take() {
             let part = DispatchTrace {
                 rules: trace.rules.drain(..(trace_end.0 - rules).min(trace.rules.len())).collect(),
                 dispatches: trace

@@ -76,20 +76,22 @@ impl UnaryMethod {
         if let Err(error) = grpc::require_post(head.method()) {
             return grpc::response(Err(error));
         }
-        let mut received = 0;
+        let mut unanswered = self.counters.as_deref().map(|counters| Unanswered::new(counters, started));
         let due = started + *receive_timeout;
         let due = call.deadline.map_or(due, |deadline| deadline.min(due));
         let result = match receive(body, *max_message, due).await {
             Ok(message) => {
-                received = message.len();
-                pool.run(pin!(handle(message, call)), call.deadline).await
+                if let Some(unanswered) = &mut unanswered {
+                    unanswered.received = message.len();
+                }
+                pool.run(pin!(Some(handle(message, call))), call.deadline).await
             }
             Err(error) => Err(error),
         }
         .or_else(otherwise);
         let took = started.elapsed();
-        if let Some(counters) = &self.counters {
-            record(counters, took, received, &result);
+        if let Some(unanswered) = unanswered {
+            unanswered.end(took, &result);
         }
         if let Some(shedder) = shedder {
             shedder.completed(took);
@@ -103,11 +105,38 @@ async fn receive(mut body: RequestBody, max_message: usize, due: Instant) -> Res
     grpc::read_message_by(&mut body, max_message, due).await
 }
 
-/// Records a call with its status, latency, and the bytes of its messages.
-pub fn record(counters: &RpcCounters, took: Duration, received: usize, result: &Result<Bytes, GrpcError>) {
-    let (code, sent) = match result {
-        Ok(framed) => (Code::Ok, framed.len().saturating_sub(grpc::EMPTY_MESSAGE.len())),
-        Err(error) => (error.code, 0),
-    };
-    counters.record(code as i32, took, received, sent);
+/// A call that is not answered. If it is dropped, its caller has left, and it counts as CANCELLED.
+pub struct Unanswered<'m> {
+    counters: &'m RpcCounters,
+    started: Instant,
+    /// Bytes of its messages so far.
+    pub received: usize,
+}
+
+impl<'m> Unanswered<'m> {
+    /// A call that began at `started`.
+    pub fn new(counters: &'m RpcCounters, started: Instant) -> Self {
+        Self { counters, started, received: 0 }
+    }
+
+    /// Records the call with its status, latency, and the bytes of its messages.
+    pub fn end(self, took: Duration, result: &Result<Bytes, GrpcError>) {
+        let (code, sent) = match result {
+            Ok(framed) => (Code::Ok, framed.len().saturating_sub(grpc::EMPTY_MESSAGE.len())),
+            Err(error) => (error.code, 0),
+        };
+        self.end_with(code, took, sent);
+    }
+
+    /// Records the call with this status, its latency, and the bytes that are sent.
+    pub fn end_with(self, code: Code, took: Duration, sent: usize) {
+        self.counters.record(code as i32, took, self.received, sent);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.counters.record(Code::Cancelled as i32, self.started.elapsed(), self.received, 0);
+    }
 }

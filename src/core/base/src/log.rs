@@ -147,6 +147,13 @@ impl Log {
         Ok(installed.clone())
     }
 
+    /// As [`install`](Self::install) for a process that only tries the options: no file is created or written, and what would be in files only is
+    /// written to standard error. Errors: also a file that could not be opened.
+    pub fn rehearse(options: &LogOptions) -> Result<Log, OptionsError> {
+        options.check()?;
+        Self::install(&sink::rehearse(options)?)
+    }
+
     fn configure(&self, options: &LogOptions) -> Result<(), OptionsError> {
         let output = options.output_levels()?;
         let stack_trace = options.stack_trace_levels()?;

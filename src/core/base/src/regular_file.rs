@@ -46,6 +46,19 @@ pub fn append(path: &Path, mode: u32) -> io::Result<File> {
     Ok(file)
 }
 
+/// Whether [`append`] could open a file. One that does not exist is not created: another file is, beside it, for a moment.
+///
+/// Errors: those of `append`.
+pub fn try_append(path: &Path) -> io::Result<()> {
+    if std::fs::metadata(path).is_ok() {
+        return append(path, 0o600).map(drop);
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let probe = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    OpenOptions::new().write(true).create_new(true).open(&probe)?;
+    std::fs::remove_file(&probe)
+}
+
 fn is_fifo(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
 }

@@ -97,6 +97,8 @@ impl<B: Items> Delivery<B> {
     /// A directory that a delivery that closes still uses, such as that of a replaced handler, is used once it is free; until then items
     /// are kept in memory only, and so they are while it has items of another owner.
     ///
+    /// A process that [only tries](Holds::of_rehearsal) a configuration leaves the directory alone: its items are kept in memory.
+    ///
     /// Errors: the directory cannot be used.
     pub fn in_task_with_spill(
         task: &'static str,
@@ -108,6 +110,9 @@ impl<B: Items> Delivery<B> {
     where
         B: StoredItems,
     {
+        if settings.holds.is_rehearsal() {
+            return Ok(Self::in_task(task, detail, settings, sink));
+        }
         let spool = spill::open(&spill)?;
         let (bounds, hold) = (settings.bounds, Hold::of(&settings));
         let name = Name { task, detail: detail.into() };

@@ -70,22 +70,36 @@ impl WhenFull {
 
 /// Callers that wait for room, of all deliveries with clones of it: those of a server. When it stops, nobody waits any more.
 #[derive(Debug, Clone, Default)]
-pub struct Holds(CancellationToken);
+pub struct Holds {
+    ended: CancellationToken,
+    is_rehearsal: bool,
+}
 
 impl Holds {
+    /// Those of a process that only tries a configuration: its deliveries use no directory on disk, which a server may use or is to use, and
+    /// send nothing of what is there.
+    pub fn of_rehearsal() -> Self {
+        Self { is_rehearsal: true, ..Self::default() }
+    }
+
+    /// Whether the process only tries a configuration.
+    pub fn is_rehearsal(&self) -> bool {
+        self.is_rehearsal
+    }
+
     /// Whoever waits for room, now or later, is refused at once: the items are dropped and counted as [closed](crate::DeliveryStatus::closed).
     pub fn end(&self) {
-        self.0.cancel();
+        self.ended.cancel();
     }
 
     /// Whether they have ended: the server stops.
     pub(crate) fn has_ended(&self) -> bool {
-        self.0.is_cancelled()
+        self.ended.is_cancelled()
     }
 
     /// Until they end.
     pub(crate) async fn ended(&self) {
-        self.0.cancelled().await;
+        self.ended.cancelled().await;
     }
 }
 

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::service::{EnvoyService, EnvoyShared};
 use mixer_api::grpc::{self, Code, GrpcError, Messages};
-use mixer_api::{ApiBody, CallInfo, CallLimits, UnaryMethod, unary};
+use mixer_api::unary::Unanswered;
+use mixer_api::{ApiBody, CallInfo, CallLimits, UnaryMethod};
 use mixer_base::budget::Share;
 use mixer_base::metrics::{Metrics, RpcCounters};
 use mixer_http2::{RequestBody, RequestHead};
@@ -116,9 +117,9 @@ impl GrpcEndpoint {
             return grpc::response(Err(error));
         }
         let call = CallInfo::of_request(head, peer, started, self.limits.shedder.is_some());
-        let mut received = 0;
-        let result = self.logs(body, call, &mut received).await;
-        unary::record(&self.logs, started.elapsed(), received, &result);
+        let mut unanswered = Unanswered::new(&self.logs, started);
+        let result = self.logs(body, call, &mut unanswered.received).await;
+        unanswered.end(started.elapsed(), &result);
         grpc::response(result)
     }
 
@@ -145,7 +146,7 @@ impl GrpcEndpoint {
             *received = received.saturating_add(message.len());
             let started = Instant::now();
             // The next message is read after the handlers have taken this one.
-            self.limits.pool.run(pin!(stream.report(message)), None).await?;
+            self.limits.pool.run(pin!(Some(stream.report(message))), None).await?;
             stream.give_way().await;
             messages.set_kept(stream.kept());
             if let Some(shedder) = &self.limits.shedder {

@@ -29,6 +29,7 @@ use crate::grpc_endpoint::EndpointContext;
 use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
 use mixer_api::CallPool;
 use mixer_api::grpc::{Code, GrpcError};
+use mixer_api::unary::Unanswered;
 use mixer_base::metrics::RpcCounters;
 use mixer_base::task::{Group, Task};
 use mixer_net::descriptors::DescriptorPlan;
@@ -234,10 +235,12 @@ impl Endpoint {
         let Some(path) = check else {
             return match (&head.method, path) {
                 (&Method::POST, http_paths::JSON) => {
+                    let mut unanswered = Unanswered::new(&self.limited, started);
+                    unanswered.received = body.len();
                     let response = json::should_rate_limit(&self.service, &self.pool, &body).await;
                     let is_answer = matches!(response.status().as_u16(), 200 | 429);
                     let code = if is_answer { Code::Ok } else { Code::Unknown };
-                    self.limited.record(code as i32, started.elapsed(), body.len(), 0);
+                    unanswered.end_with(code, started.elapsed(), 0);
                     response
                 }
                 (&Method::GET, http_paths::ACTIVE_LIMITS) => {
@@ -252,9 +255,12 @@ impl Endpoint {
         };
         let request = check_request(&head.method, path, &head.headers, source, &body);
         let request = request.encode_to_vec();
-        let decided = self.pool.run(pin!(self.service.check_http(&request, &head.headers)), None).await;
+        let mut unanswered = Unanswered::new(&self.checks, started);
+        unanswered.received = request.len();
+        let call = pin!(Some(self.service.check_http(&request, &head.headers)));
+        let decided = self.pool.run(call, None).await;
         let code = decided.as_ref().err().map_or(Code::Ok, |error| error.code);
-        self.checks.record(code as i32, started.elapsed(), request.len(), 0);
+        unanswered.end_with(code, started.elapsed(), 0);
         match decided {
             Ok(response) => to_http(response),
             Err(error) => self.undecided(&error),

@@ -26,12 +26,12 @@ use super::rate_limit::{Known, LimitMetrics, Tables, Unlimited, WindowCounters};
 use crate::config::config_of;
 use crate::config::settings::Cache;
 use crate::uncharged::Uncharged;
-use mixer_api::CallInfo;
 use mixer_api::call::Operation;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::{self, Demand};
 use mixer_api::observers::{self, Observation};
 use mixer_api::worker::{Engine, WorkerContext};
+use mixer_api::{CallInfo, IfLeft};
 use mixer_attribute::{Timestamp, Vocabulary};
 use mixer_base::budget::{Account, MemoryBudget, Purpose};
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
@@ -285,7 +285,12 @@ impl EnvoyService {
         let Some(observation) = observers::observe(observers, operation, info) else {
             return call(None).await;
         };
+        let left = IfLeft::new(|error| {
+            observation.note_left();
+            observation.finish(Err(&error));
+        });
         let result = Box::pin(call(Some(&observation))).await;
+        left.end();
         observation.finish(result.as_ref().map(drop));
         result
     }

@@ -211,6 +211,11 @@ impl Session {
         self.phase == Phase::Established
     }
 
+    /// Whether the client's preface was not received yet.
+    pub fn expects_preface(&self) -> bool {
+        matches!(self.phase, Phase::Preface(_))
+    }
+
     /// Queues a PING.
     pub fn ping(&mut self) {
         self.push_ping(KEEP_ALIVE_PING);

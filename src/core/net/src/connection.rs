@@ -5,6 +5,7 @@
 //! polled when woken.
 
 mod call;
+mod foreign;
 mod keep_alive;
 
 use std::cell::RefCell;
@@ -411,9 +412,20 @@ impl<'c, S: WorkerService> Driver<'c, S> {
         Poll::Ready(Ok(count))
     }
 
+    /// Tells of a client that speaks another protocol: nobody else does, neither it nor what asks through it.
+    #[cold]
+    fn tell_foreign(&self, input: &[u8]) {
+        let what = foreign::foreign(input, matches!(*self.peer, Peer::Tls(..)));
+        mixer_base::warn_limited!(10, caller = %self.peer, "a connection was refused: {what}");
+    }
+
     /// Passes input to the session and keeps what it does not take. INVARIANT: `partial` is empty.
     fn receive(&mut self, input: &[u8]) -> Result<(), ConnectionError> {
-        let taken = self.session.receive(input)?;
+        let taken = self.session.receive(input).inspect_err(|_| {
+            if self.session.expects_preface() {
+                self.tell_foreign(input);
+            }
+        })?;
         let rest = input.get(taken..).unwrap_or_default();
         // Not more than what is left.
         self.partial.reserve_exact(rest.len());

@@ -50,6 +50,11 @@ pub trait Effects: Send + Sync + 'static {
         role.to_owned()
     }
 
+    /// Whether the start only tries the configuration: its handlers leave files and directories alone.
+    fn is_rehearsal(&self) -> bool {
+        false
+    }
+
     /// Configures the log.
     fn configure_log(&self, options: &LogOptions) -> Result<Log, OptionsError> {
         Log::install(options)
@@ -241,11 +246,19 @@ impl CacheMedium for ReadOnlyCache {
     }
 }
 
-/// A start without side effects: no probe files, no pid file, no socket removed, no notification.
+/// A start without side effects: no log, probe or pid files, nothing of a `spillDirectory`, no socket removed, no notification.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rehearsal;
 
 impl Effects for Rehearsal {
+    fn is_rehearsal(&self) -> bool {
+        true
+    }
+
+    fn configure_log(&self, options: &LogOptions) -> Result<Log, OptionsError> {
+        Log::rehearse(options)
+    }
+
     fn keep_probe_file(&self, _: &ProbeOptions, _: &Availability) -> Option<FileProbe> {
         None
     }

@@ -13,8 +13,9 @@ use parking_lot::Mutex;
 
 use super::{LogStream, Params};
 use crate::lines::Lines;
+use mixer_base::regular_file;
 use mixer_base::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
-use mixer_delivery::Items as _;
+use mixer_delivery::{Holds, Items as _};
 use mixer_engine::adapter::Env;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -41,16 +42,21 @@ impl Sink {
     /// Errors: the file cannot be opened; Istio Mixer's text.
     pub(super) fn open(params: &Params, env: &Env) -> Result<Self, String> {
         let path = Path::new(&params.output_path);
+        let refuse = |error: io::Error| {
+            let (path, why) = (path.display(), os_text(&error));
+            format!("couldn't open sink \"{path}\": open {path}: {why}")
+        };
+        let is_rehearsal = env.commons.get::<Holds>().is_rehearsal();
         match params.log_stream {
             LogStream::Stdout => standard(&io::stdout(), "/dev/stdout"),
             LogStream::Stderr => standard(&io::stderr(), "/dev/stderr"),
-            LogStream::File => match append_to(path) {
-                Ok(file) => Ok(Sink::File(file, path.to_owned())),
-                Err(error) => {
-                    let (path, why) = (path.display(), os_text(&error));
-                    Err(format!("couldn't open sink \"{path}\": open {path}: {why}"))
-                }
-            },
+            // A file of the user who tries a configuration would keep the server out.
+            LogStream::File if is_rehearsal => {
+                regular_file::try_append(path).map_err(refuse)?;
+                standard(&io::stderr(), "/dev/stderr")
+            }
+            LogStream::RotatedFile if is_rehearsal => standard(&io::stderr(), "/dev/stderr"),
+            LogStream::File => append_to(path).map(|file| Sink::File(file, path.to_owned())).map_err(refuse),
             LogStream::RotatedFile => {
                 let files = env.commons.get::<RotatedFiles>();
                 let mut open = files.open.lock();

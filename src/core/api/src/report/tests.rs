@@ -52,7 +52,9 @@ async fn long_reports_do_not_wait_for_one_another_in_a_full_pool() {
     let reports: Vec<_> = (0..3)
         .map(|_| {
             let (worker, pool) = (Rc::clone(&worker), CallPool::new(Arc::clone(&pool)));
-            tasks.spawn_local(async move { pool.run(pin!(worker.report(report(400), None)), None).await })
+            tasks.spawn_local(
+                async move { pool.run(pin!(Some(worker.report(report(400), None))), None).await },
+            )
         })
         .collect();
     tokio::time::timeout(Duration::from_secs(1), tasks).await.expect("every report ends");
@@ -69,7 +71,7 @@ async fn overload_refuses_a_long_report_before_anything_is_delivered() {
     let delivered = async |records| {
         let trace = RefCell::new(DispatchTrace::default());
         let call = worker.report_traced(report(records), CallInfo::default(), Some(&trace));
-        let answer = CallPool::new(Arc::clone(&pool)).run(pin!(call), None).await;
+        let answer = CallPool::new(Arc::clone(&pool)).run(pin!(Some(call)), None).await;
         (answer.map(drop).map_err(|error| error.code), trace.borrow().record)
     };
     assert_eq!(delivered(200).await, (Err(Code::Unavailable), 0));
@@ -84,7 +86,7 @@ async fn a_long_report_runs_one_slice_at_a_time() {
     for pool in [CallPool::unbounded(), CallPool::new(pool_of_one(0))] {
         let trace = RefCell::new(DispatchTrace::default());
         let call = worker.report_traced(report(400), CallInfo::default(), Some(&trace));
-        let call = pin!(call);
+        let call = pin!(Some(call));
         let mut call = pin!(pool.run(call, None));
         let mut before = 0;
         while futures_util::poll!(call.as_mut()).is_pending() {

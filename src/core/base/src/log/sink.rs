@@ -195,6 +195,39 @@ pub(super) fn open(options: &LogOptions, earlier: &[Arc<Sink>]) -> Result<Vec<Ar
     Ok(sinks)
 }
 
+/// The options of a process that only tries them: no file is created or written; what has no standard stream is written to standard error.
+/// Errors: as [`open`], as far as that can be known.
+pub(super) fn rehearse(options: &LogOptions) -> Result<LogOptions, OptionsError> {
+    let refuse = |target: &str, error: &io::Error| {
+        let why = os_text(error);
+        OptionsError(format!("couldn't open sink \"{target}\": open {target}: {why}"))
+    };
+    let (mut targets, files): (Vec<String>, Vec<String>) =
+        options.targets.iter().cloned().partition(|target| Stream::named(target).is_some());
+    for target in &files {
+        match regular_file::try_append(Path::new(target)) {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
+            tried => tried.map_err(|error| refuse(target, &error))?,
+        }
+    }
+    let rotate = &options.rotate;
+    if !rotate.as_os_str().is_empty() {
+        let checked = regular_file::check_rotatable(rotate).and_then(|()| {
+            match options.create_rotate_directory && regular_file::check_directory(rotate).is_err() {
+                true => Ok(()),
+                false => {
+                    regular_file::check_directory(rotate).and_then(|()| regular_file::try_append(rotate))
+                }
+            }
+        });
+        checked.map_err(|error| refuse(&rotate.display().to_string(), &error))?;
+    }
+    if targets.is_empty() && (!files.is_empty() || !rotate.as_os_str().is_empty()) {
+        targets.push(Stream::Error.name().to_owned());
+    }
+    Ok(LogOptions { targets, rotate: PathBuf::new(), ..options.clone() })
+}
+
 /// A size below 1 means the default; an age or number of 0 means no limit.
 fn rotation(options: &LogOptions) -> RotationPolicy {
     let size = u64::try_from(options.rotate_max_size).ok().filter(|size| *size > 0).unwrap_or(100);

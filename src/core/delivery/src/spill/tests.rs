@@ -64,6 +64,10 @@ fn spill_at(directory: &Path, bytes: u64) -> Spill {
 }
 
 fn open(directory: &Path, backend: &Backend) -> Delivery<List<Entry>> {
+    open_for(Holds::default(), directory, backend)
+}
+
+fn open_for(holds: Holds, directory: &Path, backend: &Backend) -> Delivery<List<Entry>> {
     let spill = spill_at(&directory.join("spill"), 256 << 20);
     let settings = Settings {
         bounds: Bounds { items: 1000, ..Bounds::default() },
@@ -74,6 +78,7 @@ fn open(directory: &Path, backend: &Backend) -> Delivery<List<Entry>> {
             budget: Duration::from_secs(3600),
             breaker_failures: 3,
         },
+        holds,
         ..Settings::default()
     };
     Delivery::in_task_with_spill("spill test", "", settings, spill.clone(), backend.clone()).unwrap()
@@ -143,6 +148,31 @@ fn a_disk_that_takes_no_removal_is_told_although_it_can_be_read() {
     assert_eq!((told, condition.is_failing(), condition.is_untidy()), (vec![30], true, true));
     assert!(condition.note_at(Work::Remove, true, start + Duration::from_secs(40)));
     assert!(!condition.is_failing() && !condition.is_untidy());
+}
+
+/// As `mixer server --dry-run`: a server may use the directory, or is to use it with another user.
+#[tokio::test]
+async fn a_process_that_only_tries_a_configuration_leaves_the_directory_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    let try_it = || open_for(Holds::of_rehearsal(), directory.path(), &backend);
+    assert!(try_it().close(PATIENCE).await);
+    assert!(!directory.path().join("spill").exists());
+
+    let delivery = open(directory.path(), &backend);
+    send(&delivery, 0..10).await;
+    delivery.close(Duration::from_millis(100)).await;
+    let files = || {
+        let entries = std::fs::read_dir(directory.path().join("spill")).unwrap().flatten();
+        let sizes = entries.map(|entry| (entry.file_name(), entry.metadata().unwrap().len()));
+        sizes.collect::<BTreeSet<_>>()
+    };
+    let before = files();
+    backend.works(true);
+    let trial = try_it();
+    send(&trial, 100..101).await;
+    assert!(trial.close(PATIENCE).await);
+    assert_eq!((backend.kept.lock().clone(), files()), (vec![100], before), "only what it was given is sent");
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::Metrics;
 use mixer_base::task::Task;
+use mixer_delivery::Holds;
 
 /// A clock. Tests use one that they advance.
 pub trait Clock: Send + Sync {
@@ -101,6 +102,13 @@ pub struct Commons {
 }
 
 impl Commons {
+    /// Those of a process that only tries a configuration: handlers create no files, and use no directory on disk that a server may use.
+    pub fn of_rehearsal() -> Self {
+        let commons = Self::default();
+        commons.insert(Arc::new(Holds::of_rehearsal()));
+        commons
+    }
+
     /// Sets the shared value of type `T`, before the first use of it.
     pub fn insert<T: Send + Sync + 'static>(&self, value: Arc<T>) {
         self.values.lock().insert(TypeId::of::<T>(), value);

@@ -38,6 +38,13 @@ pub struct DecisionTargets {
     record: bool,
 }
 
+impl DecisionTargets {
+    /// The same without the recording; `None` if nothing is left.
+    pub fn without_recording(self) -> Option<Self> {
+        self.log.then_some(Self { record: false, ..self })
+    }
+}
+
 /// A call on its way to the writer.
 struct QueuedCall(Box<AnsweredCall>, DecisionTargets);
 

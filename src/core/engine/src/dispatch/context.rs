@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Instant;
+
+use futures_util::FutureExt as _;
 
 use super::{DispatchTrace, LastKnownAnswers};
 use crate::adapter::{HandlerError, Reply, join_errors};
@@ -164,20 +167,73 @@ impl DispatchContext<'_> {
     ) -> Result<T, HandlerError> {
         let result = match reply {
             Reply::Ready(result) => result,
-            Reply::Later(future) => match self.deadline {
-                None => future.await,
-                Some(deadline) => {
-                    tokio::time::timeout_at(deadline.into(), future).await.unwrap_or_else(|_| {
-                        let handler = &destination.handler;
-                        Err(handler.without_answer(format!(
-                            "handler `{}` did not answer before the deadline of the call",
-                            handler.name()
-                        )))
-                    })
-                }
-            },
+            Reply::Later(mut future) => {
+                let handler = &destination.handler;
+                let mut awaited =
+                    Awaited { context: self, destination, started, answered: handler.answered(), polls: 0 };
+                let answer = std::future::poll_fn(|cx| awaited.poll(&mut future, cx));
+                let result = match self.deadline {
+                    None => answer.await,
+                    Some(deadline) => {
+                        tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| {
+                            Err(handler.without_answer(format!(
+                                "handler `{}` did not answer before the deadline of the call",
+                                handler.name()
+                            )))
+                        })
+                    }
+                };
+                awaited.end();
+                result
+            }
         };
         self.record(destination, started, &result);
         result
+    }
+}
+
+/// A call that waits for its answer. If it is dropped before [`end`](Self::end), its caller has left.
+struct Awaited<'c> {
+    context: &'c DispatchContext<'c>,
+    destination: &'c Destination,
+    started: Instant,
+    /// What the handler had answered when the call began.
+    answered: u64,
+    /// The first one reaches no handler, see `LiveHandler`.
+    polls: u8,
+}
+
+impl Awaited<'_> {
+    fn poll<F: Future + Unpin>(&mut self, future: &mut F, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.polls = self.polls.saturating_add(1);
+        let polled = future.poll_unpin(cx);
+        if polled.is_ready() {
+            self.destination.handler.count_answer();
+        }
+        polled
+    }
+
+    /// The caller has waited until the answer or its deadline.
+    fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        // A call that was refused before it reached the handler is none.
+        if self.polls < 2 {
+            return;
+        }
+        let handler = &self.destination.handler;
+        if self.context.counts() {
+            self.destination.count_left(self.started);
+        }
+        // A caller who leaves while others are answered says nothing about the handler.
+        if handler.answered() == self.answered {
+            let waited = self.started.elapsed();
+            let text = format!("no answer within {waited:?}, after which the caller left");
+            self.destination.ended::<()>(&Err(handler.without_answer(text)));
+        }
     }
 }

@@ -147,6 +147,18 @@ impl DispatchTrace {
             + self.dispatches.iter().map(of_dispatch).sum::<usize>()
     }
 
+    /// Notes which handlers had not answered when the caller left. Reports have [`steps`](Self::steps) instead.
+    pub fn note_left(&mut self) {
+        let is_open = |dispatch: &TracedDispatch| {
+            dispatch.called.is_none() && dispatch.error.is_none() && dispatch.kind != RuleKind::Report
+        };
+        for dispatch in self.dispatches.iter_mut().filter(|dispatch| !dispatch.rule.dry_run) {
+            if is_open(dispatch) {
+                dispatch.error = Some("no answer before the caller left".to_owned());
+            }
+        }
+    }
+
     pub(super) fn rule(&mut self, rule: &Arc<RuleConfig>, kind: RuleKind) {
         if self.has_room(self.rules.len()) {
             self.rules.push(TracedRule { rule: Arc::clone(rule), kind, record: self.record });

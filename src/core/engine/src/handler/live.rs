@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
@@ -36,6 +36,8 @@ pub struct LiveHandler {
     /// Limits its asynchronous calls.
     pool: Arc<Pool>,
     failing: Failing,
+    /// Asynchronous calls that ended while their callers waited.
+    answered: AtomicU64,
 }
 
 /// The last failure of a handler, until a call succeeds.
@@ -87,8 +89,8 @@ impl LiveHandler {
         pool: Arc<Pool>,
     ) -> Self {
         let _ends_tasks = tasks.guard();
-        let failing = Failing::default();
-        Self { config, instances, signature, handler, tasks, _ends_tasks, pool, failing }
+        let (failing, answered) = (Failing::default(), AtomicU64::new(0));
+        Self { config, instances, signature, handler, tasks, _ends_tasks, pool, failing, answered }
     }
 
     /// The name shown to users.
@@ -151,6 +153,16 @@ impl LiveHandler {
             Some(error) if !error.is_of_request => self.failing.failed(error),
             Some(_) => {}
         }
+    }
+
+    /// How many asynchronous calls have ended so far while their callers waited.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an asynchronous call ended while its caller waited, however it ended.
+    pub(crate) fn count_answer(&self) {
+        self.answered.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The error of a call that has no answer in time.

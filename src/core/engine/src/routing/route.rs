@@ -43,6 +43,11 @@ impl Destination {
         self.ended(result);
     }
 
+    /// Counts a call that began at `started`, whose caller left before its answer.
+    pub(crate) fn count_left(&self, started: Instant) {
+        self.counters.record(started.elapsed(), true);
+    }
+
     /// Tells the handler how a call ended.
     pub(crate) fn ended<T>(&self, result: &Result<T, HandlerError>) {
         // A report decides nothing.

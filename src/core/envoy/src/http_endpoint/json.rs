@@ -28,7 +28,7 @@ pub(super) async fn should_rate_limit(service: &EnvoyService, pool: &CallPool, b
         Err(text) => return plain(StatusCode::BAD_REQUEST, &format!("{text}\n")),
     };
     let caller = CallInfo { principal: CallerPrincipal::Unverified, ..CallInfo::default() };
-    let call = pin!(service.should_rate_limit(request.encode_to_vec().into(), caller));
+    let call = pin!(Some(service.should_rate_limit(request.encode_to_vec().into(), caller)));
     let framed = match pool.run(call, None).await {
         Ok(framed) => framed,
         Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message)),

@@ -12,13 +12,13 @@ use super::recording::{RecordedExchange, RequiredQuotas};
 use super::response::is_overridden;
 use super::{AUTHORIZATION_CHECK, EnvoyService, SnapshotState, now, require_enabled};
 use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, Mode, TextTest, config_of};
-use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
 use mixer_api::principal::set_principal;
 use mixer_api::waiting;
+use mixer_api::{CallInfo, IfLeft};
 use mixer_attribute::{AttributeBag, SlotId, Value};
 use mixer_engine::check_cache::{CheckCache, Miss};
 use mixer_engine::denials::{DeniedBy, Refusal, request_of};
@@ -101,13 +101,24 @@ impl EnvoyService {
             self.metrics.unconvertible(facts.unconvertible);
             let published: &Published = &scope.published;
             let call = CheckCall { published, context: &scope.context, info: call, observation };
-            let mut decision = self.decide(call, &state, &attributes).await?;
+            let left = IfLeft::new(|error| self.count_left(&error));
+            let decision = self.decide(call, &state, &attributes).await;
+            left.end();
+            let mut decision = decision?;
             if is_overridden(&decision, config) {
                 decision.stripped = Some(state.stripped(published));
             }
             Ok(respond(&decision, &facts, config))
         })
         .await
+    }
+
+    /// Counts a check whose caller left before its answer: the failure mode of the proxy decides. One that panicked is answered.
+    #[cold]
+    fn count_left(&self, error: &GrpcError) {
+        if error.code == Code::Cancelled {
+            self.metrics.check("error", error.code.name());
+        }
     }
 
     /// Decides over attributes: from the cache, or by the rules and quotas. Errors: RESOURCE_EXHAUSTED for a call that has to wait while
@@ -142,10 +153,18 @@ impl EnvoyService {
             }
             // Boxed, so that the future of a cache hit stays small.
             None => {
+                let left = recorder.map(|observation| {
+                    IfLeft::new(|error| {
+                        let exchange = RecordedExchange::of_check(&required);
+                        exchange.failed(error).record(observation, attributes);
+                    })
+                });
                 let (waiting, arena) = (&self.worker.engine.waiting, bag.arena());
                 let decided =
                     Box::pin(self.decide_uncached(call, &mut bag, cache, &required, recorder.is_some()));
-                waiting::counted(waiting, arena, Code::ResourceExhausted, decided).await?
+                let decided = waiting::counted(waiting, arena, Code::ResourceExhausted, decided).await;
+                left.into_iter().for_each(IfLeft::end);
+                decided?
             }
         };
         record_denial(call.published, config, &decision, &bag);

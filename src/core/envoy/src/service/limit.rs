@@ -11,13 +11,13 @@ use super::recording::RecordedExchange;
 use super::{EnvoyService, SHOULD_RATE_LIMIT, SnapshotState, require_enabled};
 use crate::config::settings::RateLimit;
 use crate::config::{ErrorMode, Search, Unmatched, config_of};
-use mixer_api::CallInfo;
 use mixer_api::grpc::{Code, EMPTY_MESSAGE, GrpcError, finish_message};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
 use mixer_api::pipeline;
 use mixer_api::principal::{CallerPrincipal, set_principal};
 use mixer_api::waiting;
+use mixer_api::{CallInfo, IfLeft};
 use mixer_attribute::AttributeBag;
 use mixer_engine::denials::{DeniedBy, Refusal, request_of};
 use mixer_engine::dispatch::{self, DispatchContext, DispatchError, Protocol, QuotaOutcome, QuotaRequest};
@@ -105,9 +105,11 @@ impl EnvoyService {
         if !config.quotas.is_empty() || records_payload {
             for (index, (status, descriptor)) in statuses.iter_mut().zip(request.descriptors).enumerate() {
                 let waiting = &self.worker.engine.waiting;
+                let left = IfLeft::new(|error| self.left(call, request.domain, descriptor, error));
                 let applied =
                     std::pin::pin!(self.apply_quota(call, (&request, &search), descriptor, status, arena));
                 let applied = waiting::counted(waiting, arena, Code::ResourceExhausted, applied).await;
+                left.end();
                 if let Err(error) = applied.and_then(|applied| applied) {
                     failures.errors.push(error.message.clone());
                     failed.push((index, error));
@@ -156,6 +158,26 @@ impl EnvoyService {
         };
         self.metrics.rate_limit(config, request.domain, result);
         Ok(framed(&statuses, settings))
+    }
+
+    /// Counts and records a call whose caller left while this descriptor waited for a handler: the failure mode of the proxy decides.
+    #[cold]
+    fn left(&self, call: LimitCall<'_>, domain: &[u8], descriptor: &Descriptor<'_>, error: GrpcError) {
+        let snapshot = call.published.routes.snapshot();
+        let config = config_of(snapshot);
+        // One that panicked has its answer.
+        if error.code == Code::Cancelled {
+            self.metrics.rate_limit(config, domain, "error");
+        }
+        let Some(observation) = call.observation.filter(|observation| observation.records_payload()) else {
+            return;
+        };
+        let arena = Bump::new();
+        let plan = call.state.plan(&snapshot.vocabulary, call.observation);
+        let mut attributes = Attributes::new(&plan, &arena);
+        set_descriptor(domain, descriptor, config, &mut attributes);
+        let exchange = RecordedExchange::of_limit(&LimitStatus::default(), self.decision_id());
+        exchange.failed(error).record(observation, &attributes);
     }
 
     /// Counts the descriptors for which there is no limit and no quota.

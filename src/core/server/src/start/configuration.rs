@@ -113,7 +113,10 @@ impl Start<'_> {
             let collector = CacheCollector(Arc::clone(runtime.cache_counters()));
             self.components.collects(StopStep::CheckCache, "check cache", metrics, collector);
         }
-        let commons = Arc::new(Commons::default());
+        let commons = Arc::new(match self.effects.is_rehearsal() {
+            true => Commons::of_rehearsal(),
+            false => Commons::default(),
+        });
         commons.insert(Arc::clone(&self.memory));
         commons.insert(Arc::clone(runtime.answer_epoch()));
         let as_istio_mixer = options.config_on_error == OnConfigError::ServeValid;
