@@ -124,6 +124,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
             for diagnostic in &listed {
                 let line = match format {
                     ReportFormat::Github => report::github(diagnostic),
+                    ReportFormat::Text => report::line_with_hint(diagnostic),
                     _ => report::line(diagnostic),
                 };
                 writeln!(io.out, "{line}")?;

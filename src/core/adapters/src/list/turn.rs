@@ -1,7 +1,7 @@
 //! Threads for work on lists that may take seconds: the tasks of the server, which other handlers wait for, go on meanwhile.
 //!
 //! One list at a time is read in the whole process, and takes memory and one core. Lists up to [`SMALL`] do not wait for larger ones: one of
-//! them is read at a time, too.
+//! them is read at a time, too. Those up to [`AT_ONCE`] wait for nothing.
 
 use std::sync::{Arc, Weak};
 
@@ -10,6 +10,9 @@ use tokio::task::spawn_blocking;
 
 /// Longest list, in bytes, that does not wait for longer ones.
 pub(super) const SMALL: usize = 64 << 10;
+
+/// Longest list, in bytes, that is read at once: that takes less than to give it to a thread and back.
+const AT_ONCE: usize = 4 << 10;
 
 static OF_SMALL: Semaphore = Semaphore::const_new(1);
 static OF_LARGE: Semaphore = Semaphore::const_new(1);
@@ -30,15 +33,18 @@ pub(super) async fn turn(bytes: usize) -> Result<SemaphorePermit<'static>, Strin
     turns.acquire().await.map_err(|error| error.to_string())
 }
 
-/// Does work on a list of so many bytes on a thread, in its turn. Work that has begun keeps the turn to its end, also if nobody waits for it
+/// Does work on a list of so many bytes on a thread, in its turn, unless it is done at once. Work that has begun keeps the turn to its end, also if nobody waits for it
 /// any more. Errors: it panicked, or the process ends.
 pub(super) async fn in_turn<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce(&Awaited) -> T + Send + 'static,
 ) -> Result<T, String> {
-    let turn = turn(bytes).await?;
     let waits = Arc::new(());
     let awaited = Awaited(Arc::downgrade(&waits));
+    if bytes <= AT_ONCE {
+        return Ok(work(&awaited));
+    }
+    let turn = turn(bytes).await?;
     let done = spawn_blocking(move || {
         let _turn = turn;
         work(&awaited)

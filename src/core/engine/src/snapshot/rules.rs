@@ -317,7 +317,9 @@ impl<'b> RuleBuilder<'b> {
         if annotations.is_some_and(|value| value.kind == NodeKind::Null) {
             found.push((FieldPath::root().field("metadata").field("annotations"), "annotations".into()));
         }
-        found.into_iter().for_each(|found| self.problems.push(empty_parameter(found)));
+        // That an operation has no values is told of the operation.
+        let found = found.into_iter().filter(|(_, name)| **name != *"values");
+        found.for_each(|found| self.problems.push(empty_parameter(found)));
     }
 
     fn condition(&mut self, text: &str) -> Condition {

@@ -39,6 +39,10 @@ pub(super) fn refuse_empty_limits(document: &Node, base: &FieldPath, report: &mu
 
 /// Reports a domain in which nothing is limited, as a file that is cut off has it.
 pub(super) fn refuse_no_limit(config: &DomainConfig, base: &FieldPath, report: &mut ResourceProblems<'_>) {
+    // What is empty is told.
+    if !report.list.is_empty() {
+        return;
+    }
     let mut waiting: Vec<&DescriptorConfig> = config.descriptors.iter().collect();
     while let Some(descriptor) = waiting.pop() {
         if descriptor.rate_limit.is_some() {
