@@ -146,9 +146,9 @@ fn users_are_told_of_expressions_and_fields_in_their_words() {
              spec: {compiledTemplate: listentry, params: {value: toLower(request.size)}}\n"
         ),
         [(
-            "failed to evaluate expression for field 'Value': `request.size` is INT64, expected STRING"
+            "failed to evaluate expression for field 'Value'; `request.size` is INT64, expected STRING"
                 .to_owned(),
-            "instance='i.instance.istio-system': failed to evaluate expression for field 'Value': \
+            "instance='i.instance.istio-system': failed to evaluate expression for field 'Value'; \
              toLower($request.size) arg 1 ($request.size) typeError got INT64, expected STRING"
                 .to_owned()
         )]
