@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use serde_json::Value;
 
 use super::{AUTHORIZATION, LIMITS, Setting, check, check_request};
 use crate::support::rpc::{CHECK, Client};
