@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-
 use super::{AUTHORIZATION, LIMITS, Setting, check, check_request};
 use crate::support::rpc::{CHECK, Client};
 use crate::support::{DEADLINE, free_port, http, wait_for};
