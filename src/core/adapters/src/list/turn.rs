@@ -3,8 +3,10 @@
 //! One list at a time is read in the whole process, and takes memory and one core. Lists up to [`SMALL`] do not wait for larger ones: one of
 //! them is read at a time, too. Those up to [`AT_ONCE`] wait for nothing.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
+use mixer_base::task::panic_text;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::spawn_blocking;
 
@@ -42,7 +44,8 @@ pub(super) async fn in_turn<T: Send + 'static>(
     let waits = Arc::new(());
     let awaited = Awaited(Arc::downgrade(&waits));
     if bytes <= AT_ONCE {
-        return Ok(work(&awaited));
+        let done = catch_unwind(AssertUnwindSafe(|| work(&awaited)));
+        return done.map_err(|panic| format!("panicked: {}", panic_text(&*panic)));
     }
     let turn = turn(bytes).await?;
     let done = spawn_blocking(move || {

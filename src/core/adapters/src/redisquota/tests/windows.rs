@@ -64,9 +64,9 @@ async fn a_fixed_window_grants_its_limit() {
     // The answer to an id that is known, whatever is asked for.
     assert_eq!(grant("none", "d1q", 1, false).await, 3);
     let wanted = [
-        ("d1q-q.instance.istio-system;svc=none.meta", "3"),
-        ("d3q-q.instance.istio-system;svc=none.meta", "2"),
-        ("d5q-q.instance.istio-system;svc=other.meta", "4"),
+        ("q.instance.istio-system;svc=none;%id=d1q.meta", "3"),
+        ("q.instance.istio-system;svc=none;%id=d3q.meta", "2"),
+        ("q.instance.istio-system;svc=other;%id=d5q.meta", "4"),
         ("q.instance.istio-system;svc=none.meta", "5"),
         ("q.instance.istio-system;svc=other.meta", "4"),
     ];
