@@ -415,7 +415,7 @@ fn the_last_valid_version_stays_in_force() {
     assert_eq!(snapshot.rules.len(), 1);
     assert_eq!(
         log_texts(&snapshot),
-        ["Failed to convert r.rule.istio-system spec: unknown field \"bogus\" in v1beta1.Rule"]
+        ["Failed to convert r.rule.istio-system an event: unknown field \"bogus\" in v1beta1.Rule"]
     );
     let fresh = build_all(&mut SnapshotBuilder::new(options()), &[("m.yaml", MANIFEST), ("r.yaml", &bad)]);
     assert_eq!(fresh.rules.len(), 0);
