@@ -552,6 +552,7 @@ fn a_server_stops_in_the_specified_order() {
             "pools",
             "workers",
             "handlers",
+            "spill survey",
             "memory trimmer",
             "conditions",
             "degradations",
