@@ -24,12 +24,22 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// An open sink.
 pub(super) enum Sink {
-    /// Not that of the standard library, whose lock a write holds that nobody reads: the end of the process would wait for it.
-    Standard(File, &'static str),
+    /// Not through the standard library: a write that nobody reads would hold its lock, and the end of the process would wait for that.
+    Standard(File, &'static Stream),
     /// Opened for appending; the kernel does not interleave the writes of several workers.
     File(File, PathBuf),
     Rotated(Arc<Mutex<RotatingFile>>),
 }
+
+/// A standard stream of the process.
+pub(super) struct Stream {
+    name: &'static str,
+    /// Held by a write: the kernel interleaves long ones to a pipe, in the middle of lines.
+    turn: Mutex<()>,
+}
+
+static STDOUT: Stream = Stream { name: "/dev/stdout", turn: Mutex::new(()) };
+static STDERR: Stream = Stream { name: "/dev/stderr", turn: Mutex::new(()) };
 
 /// The rotated files of one server, by path: a file that two handlers write to, such as a handler and its successor, must be
 /// rotated once.
@@ -48,14 +58,14 @@ impl Sink {
         };
         let is_rehearsal = env.commons.get::<Holds>().is_rehearsal();
         match params.log_stream {
-            LogStream::Stdout => standard(&io::stdout(), "/dev/stdout"),
-            LogStream::Stderr => standard(&io::stderr(), "/dev/stderr"),
+            LogStream::Stdout => standard(&io::stdout(), &STDOUT),
+            LogStream::Stderr => standard(&io::stderr(), &STDERR),
             // A file of the user who tries a configuration would keep the server out.
             LogStream::File if is_rehearsal => {
                 regular_file::try_append(path).map_err(refuse)?;
-                standard(&io::stderr(), "/dev/stderr")
+                standard(&io::stderr(), &STDERR)
             }
-            LogStream::RotatedFile if is_rehearsal => standard(&io::stderr(), "/dev/stderr"),
+            LogStream::RotatedFile if is_rehearsal => standard(&io::stderr(), &STDERR),
             LogStream::File => append_to(path).map(|file| Sink::File(file, path.to_owned())).map_err(refuse),
             LogStream::RotatedFile => {
                 let files = env.commons.get::<RotatedFiles>();
@@ -75,8 +85,12 @@ impl Sink {
     /// Writes all lines. Returns the number of lost lines and adds the errors.
     pub(super) fn write(&self, batch: &Lines, errors: &mut Vec<String>) -> u64 {
         let (result, name) = match self {
-            Sink::Standard(file, name) => {
-                (write_chunks(batch, |chunk| write_now(file, chunk)), Cow::Borrowed(*name))
+            Sink::Standard(file, stream) => {
+                let written = write_chunks(batch, |chunk| {
+                    let _turn = stream.turn.lock();
+                    write_now(file, chunk)
+                });
+                (written, Cow::Borrowed(stream.name))
             }
             Sink::File(file, path) => {
                 (write_chunks(batch, |chunk| write_now(file, chunk)), path.to_string_lossy())
@@ -94,10 +108,11 @@ impl Sink {
 }
 
 /// A standard stream. Errors: there are no descriptors left.
-fn standard(stream: &impl AsFd, name: &'static str) -> Result<Sink, String> {
-    let copied = stream.as_fd().try_clone_to_owned();
-    let copied = copied.map_err(|error| format!("couldn't open sink \"{name}\": {}", os_text(&error)))?;
-    Ok(Sink::Standard(File::from(copied), name))
+fn standard(descriptor: &impl AsFd, stream: &'static Stream) -> Result<Sink, String> {
+    let copied = descriptor.as_fd().try_clone_to_owned();
+    let copied =
+        copied.map_err(|error| format!("couldn't open sink \"{}\": {}", stream.name, os_text(&error)))?;
+    Ok(Sink::Standard(File::from(copied), stream))
 }
 
 /// Writes chunk by chunk until one fails. Errors: why, and how many lines are lost.
@@ -156,5 +171,33 @@ mod tests {
             if written == 3 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
         });
         assert_eq!(lost.unwrap_err().1, 4);
+    }
+
+    #[test]
+    fn handlers_write_whole_lines_to_a_standard_stream() {
+        const LINES: usize = 20;
+        // More than a pipe holds.
+        const LENGTH: usize = 200_000;
+        static PIPE: Stream = Stream { name: "pipe", turn: Mutex::new(()) };
+        let (mut reader, writer) = io::pipe().unwrap();
+        let threads = [b'a', b'b'].map(|byte| {
+            let sink = standard(&writer, &PIPE).ok().unwrap();
+            std::thread::spawn(move || {
+                for _ in 0..LINES {
+                    let mut batch = Lines::default();
+                    batch.buffer().extend(std::iter::repeat_n(byte, LENGTH));
+                    batch.buffer().push(b'\n');
+                    batch.end_line();
+                    assert_eq!(sink.write(&batch, &mut Vec::new()), 0);
+                }
+            })
+        });
+        drop(writer);
+        let mut text = Vec::new();
+        io::Read::read_to_end(&mut reader, &mut text).unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+        assert_eq!(lines.len(), 2 * LINES);
+        assert!(lines.iter().all(|line| line.len() == LENGTH && line.iter().all(|byte| *byte == line[0])));
     }
 }
