@@ -2,7 +2,7 @@
 
 use mixer_engine::runtime::OnConfigError;
 
-use crate::refusal::{HANDLER, INSTANCE, MANIFEST, RULE, deny, good};
+use crate::refusal::{BESIDE, HANDLER, INSTANCE, MANIFEST, RULE, deny, good};
 use crate::stage::{Answer, Files, Stage};
 
 const WORDS: &str = "kind: attributemanifest
@@ -87,13 +87,50 @@ fn a_rule_waits_for_the_mapping_for_which_its_condition_changed() {
     }
 }
 
-/// What has nothing to do with the mapping changes.
+/// What refuses more applies beside a mapping with a mistake; what refuses fewer waits for it.
 #[test]
-fn a_rule_that_reads_no_mapped_attribute_does_not_wait() {
+fn a_rule_that_reads_no_mapped_attribute_applies_if_it_refuses_more() {
     let mut stage = Stage::new(OnConfigError::KeepLast, false);
     stage.start(&files(&mapping("source.team", "x-team"), RULE));
     let faulty = mapping("source.team", "x-group").replace("requestHeader", "requestHaeder");
-    stage.change(&files(&faulty, &RULE.replace("\"bob\"", "\"carl\"")));
-    assert_eq!((stage.check("carl"), stage.check("bob")), (Answer::Allowed, Answer::Allowed));
+    let condition = "source.user == \"bob\"";
+    stage.change(&files(
+        &faulty,
+        &RULE.replace(condition, &format!("{condition} || source.plan == \"free\"")),
+    ));
     assert_eq!(kept(&stage), ["teams.attributemapping.istio-system"]);
+    stage.change(&files(&faulty, &RULE.replace("\"bob\"", "\"carl\"")));
+    assert_eq!(stage.check("bob"), Answer::Denied);
+    assert_eq!(kept(&stage), ["teams.attributemapping.istio-system", "no-bob.rule.istio-system"]);
+}
+
+/// A mapping waits beside a mistake of another rule for the rule that reads its attribute, however that is written.
+#[test]
+fn a_mapping_waits_for_what_reads_its_attribute_in_any_spelling() {
+    let cel = ", annotations: {policy.istio.io/lang: CEL}";
+    for (condition, language) in [
+        ("'source.user == \"bob\" || source.team == \"red\"'", ""),
+        ("'source.user == \"bob\" || source . team == \"red\"'", ""),
+        ("'source.user == \"bob\" || source.\n  team == \"red\"'", ""),
+        ("\"source.user == \\\"bob\\\" || source\\x2eteam == \\\"red\\\"\"", ""),
+        ("\"source.user == \\\"bob\\\" ||source.te\\\n  am == \\\"red\\\"\"", ""),
+        ("'source.user == \"bob\" ? true:source.team == \"red\"'", cel),
+        ("'source.user == \"bob\" || (source).team == \"red\"'", cel),
+    ] {
+        let reads = RULE.replace("'source.user == \"bob\"'", condition);
+        let reads = reads.replace("istio-system}", &format!("istio-system{language}}}"));
+        let all = |mapping: &str, beside: &str| {
+            let mut files = files(mapping, &reads);
+            files.put("/conf/beside.yaml", beside.to_owned());
+            files
+        };
+        let mut stage = Stage::new(OnConfigError::KeepLast, false);
+        stage.start(&all(&mapping("source.team", "x-team"), BESIDE));
+        assert_eq!((stage.check("bob"), kept(&stage)), (Answer::Denied, Vec::new()), "{reads}");
+        let typo =
+            BESIDE.replace("\"carol\"", "\"dora\"").replace("handler: turn-away", "handler: turn-awya");
+        stage.change(&all(&mapping("source.team", "x-group"), &typo));
+        let kept = kept(&stage);
+        assert!(kept.contains(&"teams.attributemapping.istio-system".to_owned()), "{reads}: {kept:?}");
+    }
 }

@@ -53,6 +53,22 @@ pub fn texts_of(resource: Option<&RawResource>) -> Texts {
     texts
 }
 
+/// All strings of a document, also those that are keys, one in a line.
+pub fn strings_of(document: &Node) -> String {
+    let mut strings = String::new();
+    gather(document, &mut strings);
+    strings
+}
+
+fn gather(node: &Node, strings: &mut String) {
+    node.as_str().into_iter().for_each(|text| strings.extend([text, "\n"]));
+    node.items().iter().for_each(|item| gather(item, strings));
+    for entry in node.entries() {
+        strings.extend([&*entry.key, "\n"]);
+        gather(&entry.value, strings);
+    }
+}
+
 fn collect(node: &Node, texts: &mut Texts) {
     texts.extend(node.as_str().map(Box::from));
     node.items().iter().for_each(|item| collect(item, texts));

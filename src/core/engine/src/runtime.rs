@@ -21,6 +21,7 @@ mod last_good;
 mod loosened;
 mod made_attributes;
 mod problem_log;
+mod read_attributes;
 mod refilling;
 mod removals;
 mod requests;

@@ -15,6 +15,7 @@ pub mod decode;
 mod dump;
 mod extension;
 mod external;
+mod forgotten;
 mod handlers;
 mod header_operations;
 mod instances;

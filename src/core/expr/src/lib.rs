@@ -17,7 +17,6 @@ mod lexer;
 mod literal;
 mod parse;
 mod program;
-mod selection;
 mod term;
 
 pub use analysis::{Conversion, Decided, Form, Operand, Read, SuspiciousCall, TextTest, TextTestKind};
@@ -26,7 +25,6 @@ pub use error::{Bound, CompileError, EvalError, Phase};
 pub use failure::Failure;
 pub use lexer::is_keyword;
 pub use program::Program;
-pub use selection::{Names, Selection};
 
 use mixer_attribute::{SlotId, ValueType, Vocabulary};
 

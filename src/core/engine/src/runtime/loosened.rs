@@ -25,27 +25,18 @@ impl Loosened {
         Self { left: found.filter(|(_, loss)| !loss.is_empty()).collect(), compared: 0 }
     }
 
-    /// Takes out those that may let pass what something else, which does not serve, is to refuse; each with a text that tells. Without
-    /// those of which `never` says that they do not.
-    pub(super) fn take(
-        &mut self,
-        gain: &Requests,
-        never: impl Fn(&ResourceKey) -> bool,
-    ) -> Vec<(ResourceKey, Option<String>)> {
+    /// Takes out those that may let pass what something else, which does not serve, is to refuse. Without those of which `never` says that
+    /// they do not.
+    pub(super) fn take(&mut self, gain: &Requests, never: impl Fn(&ResourceKey) -> bool) -> Vec<ResourceKey> {
         if gain.is_empty() {
             return Vec::new();
         }
         self.compared = self.compared.saturating_add(self.left.len());
         if self.compared > MAX_COMPARED {
-            return self.take_all().map(|key| (key, None)).collect();
+            return self.take_all().collect();
         }
-        let mut found = Vec::new();
-        self.left.retain(|(key, loss)| {
-            let meeting = loss.meet(gain).filter(|_| !never(key));
-            found.extend(meeting.map(|text| (key.clone(), text.map(str::to_owned))));
-            meeting.is_none()
-        });
-        found
+        let found = self.left.extract_if(.., |(key, loss)| loss.meets(gain) && !never(key));
+        found.map(|(key, _)| key).collect()
     }
 
     /// Takes out all.

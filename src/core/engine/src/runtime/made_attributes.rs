@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use foldhash::HashMap;
 
 use super::corrections::Corrections;
-use crate::snapshot::{BuildStage, SnapshotBuilder};
-use mixer_config::text_index::words;
+use super::read_attributes::Read;
+use crate::snapshot::SnapshotBuilder;
 use mixer_config::{Node, RawResource, ResourceKey};
 
 /// Fields whose keys are attributes that their resource makes, in lower case.
@@ -15,8 +15,6 @@ const BINDINGS: [&str; 2] = ["attributebindings", "staticattributes"];
 const TARGET: &str = "attribute";
 /// The only field of a specification that does nothing but make attributes.
 const MAPPINGS: &str = "mappings";
-/// The parts of a name that are looked at: an attribute, and what CEL selects of it.
-const MAX_PARTS: usize = 16;
 
 /// Names of attributes.
 pub(super) type Attributes = BTreeSet<Box<str>>;
@@ -43,14 +41,16 @@ pub(super) fn only_makes_attributes(resource: &RawResource) -> bool {
 }
 
 /// The namespace of requests of Envoy that name none; the field that chooses it, and the attribute that it makes.
-const DEFAULT_NAMESPACE: (&str, &str) = ("defaultNamespace", "destination.namespace");
+const DEFAULT_NAMESPACE: (&str, &str) = ("defaultnamespace", "destination.namespace");
 
 /// The attribute that both versions of an `envoybridge` give another value where a request has none.
 pub(super) fn defaulted_otherwise(good: &RawResource, new: &RawResource) -> Option<&'static str> {
     let (field, attribute) = DEFAULT_NAMESPACE;
     let documents = [good.document(), new.document()];
-    let [before, after] =
-        documents.each_ref().map(|document| document.member("spec").and_then(|spec| spec.member(field)));
+    let [before, after] = documents.each_ref().map(|document| {
+        let spec = document.member("spec").map_or(&[][..], Node::entries);
+        spec.iter().find(|entry| plain(&entry.key) == field).map(|entry| &entry.value)
+    });
     let is_same = match (before, after) {
         (Some(before), Some(after)) => before.same_value(after),
         (before, after) => before.is_none() && after.is_none(),
@@ -58,10 +58,15 @@ pub(super) fn defaulted_otherwise(good: &RawResource, new: &RawResource) -> Opti
     (!is_same).then_some(attribute)
 }
 
+/// The name of a field in lower case: decoders accept `attributeBindings` and `attribute_bindings`.
+fn plain(name: &str) -> String {
+    name.replace('_', "").to_ascii_lowercase()
+}
+
 fn collect(node: &Node, made: &mut Attributes) {
     node.items().iter().for_each(|item| collect(item, made));
     for entry in node.entries() {
-        let name = entry.key.replace('_', "").to_ascii_lowercase();
+        let name = plain(&entry.key);
         if BINDINGS.contains(&&*name) {
             made.extend(entry.value.entries().iter().map(|binding| binding.key.clone()));
         } else if name == TARGET {
@@ -71,48 +76,12 @@ fn collect(node: &Node, made: &mut Attributes) {
     }
 }
 
-/// The attributes that a text may read: its words, and their beginnings.
-pub(super) fn read_in(text: &str) -> impl Iterator<Item = &str> {
-    let beginnings = |word| {
-        let dots = |word: &str| -> Vec<usize> {
-            word.match_indices('.').map(|(at, _)| at).take(MAX_PARTS).chain([word.len()]).collect()
-        };
-        dots(word).into_iter().filter_map(move |at| word.get(..at))
-    };
-    words(text).flat_map(beginnings)
-}
-
-/// The attributes that choose the namespace whose rules decide about a request.
-pub(super) const SELECTORS: [&str; 3] =
-    ["context.reporter.kind", "destination.namespace", "source.namespace"];
-
-/// The attributes that a resource may read: those in its text, and of a rule that is not for the mesh those that choose its requests.
-pub(super) fn read_by<'r>(
-    resource: &'r RawResource,
-    builder: &SnapshotBuilder,
-) -> impl Iterator<Item = &'r str> + use<'r> {
-    let RawResource { key, origin, .. } = resource;
-    let is_chosen = builder.stage_of(&key.kind) == BuildStage::Rules
-        && *key.namespace != *builder.options().default_namespace;
-    let selectors = SELECTORS.into_iter().filter(move |_| is_chosen);
-    read_in(&origin.text).chain(selectors)
-}
-
-/// Whether a resource may read attributes: a rule, an instance, and what charges or describes requests by them. A mapping names those
-/// that it makes.
-pub(super) fn may_read(resource: &RawResource, builder: &SnapshotBuilder) -> bool {
-    let kind = &resource.key.kind;
-    match builder.stage_of(kind) {
-        BuildStage::Parts | BuildStage::Rules => true,
-        BuildStage::Extensions => builder.adapter_reading(kind).is_none() && !only_makes_attributes(resource),
-        BuildStage::Vocabulary | BuildStage::Ignored => false,
-    }
-}
-
 /// Changed resources by attributes that they make, or that they read.
 #[derive(Debug, Default)]
 pub(super) struct ByAttribute {
     resources: HashMap<Box<str>, Vec<ResourceKey>>,
+    /// Those that may read others, too.
+    others: Vec<(Read, ResourceKey)>,
 }
 
 impl ByAttribute {
@@ -133,19 +102,42 @@ impl ByAttribute {
                 break;
             }
             let Some(new) = corrections.read.resources.get(key) else { continue };
+            let mut read = Read::default();
             let versions = [Some(new), corrections.last.get(key)].into_iter().flatten();
-            let reading = versions.filter(|version| may_read(version, builder));
-            let read: BTreeSet<&str> = reading.flat_map(|version| read_by(version, builder)).collect();
-            read.into_iter().for_each(|attribute| all.add(attribute, key));
+            versions.for_each(|version| read.add(version, builder));
+            read.names().for_each(|attribute| all.add(attribute, key));
+            if read.has_others() {
+                all.others.push((read, key.clone()));
+            }
         }
         all
     }
 
     /// Takes out the resources of these attributes, because each goes back once.
-    pub(super) fn take<'a>(&mut self, attributes: impl IntoIterator<Item = &'a str>) -> Vec<ResourceKey> {
+    pub(super) fn take(&mut self, attributes: &Attributes) -> Vec<ResourceKey> {
+        let named = attributes.iter().filter_map(|attribute| self.resources.remove(attribute));
+        let mut taken: Vec<ResourceKey> = named.flatten().collect();
+        let others = self.others.extract_if(.., |(read, _)| attributes.iter().any(|name| read.has(name)));
+        taken.extend(others.map(|(_, key)| key));
+        taken
+    }
+
+    /// Takes out the resources of the attributes that a resource may read.
+    pub(super) fn take_read_by(
+        &mut self,
+        resource: &RawResource,
+        builder: &SnapshotBuilder,
+    ) -> Vec<ResourceKey> {
         if self.resources.is_empty() {
             return Vec::new();
         }
-        attributes.into_iter().filter_map(|attribute| self.resources.remove(attribute)).flatten().collect()
+        let mut read = Read::default();
+        read.add(resource, builder);
+        let names = if read.has_others() {
+            self.resources.keys().filter(|name| read.has(name)).cloned().collect()
+        } else {
+            read.names().map(Box::from).collect::<Vec<_>>()
+        };
+        names.iter().filter_map(|name| self.resources.remove(name)).flatten().collect()
     }
 }

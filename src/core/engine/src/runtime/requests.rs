@@ -1,54 +1,46 @@
-//! Sets of requests, by namespace and by what their attributes must be.
+//! Sets of requests, by the namespace whose rules decide about them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use mixer_expr::Selection;
-
-/// Most selections of a set; one that needs more counts as all requests.
-const MAX_PARTS: usize = 64;
+/// Most namespaces of a set; one that needs more counts as all requests.
+const MAX_NAMESPACES: usize = 64;
 
 /// A set of requests that has at least those that it stands for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Requests {
     is_any: bool,
-    parts: Vec<Part>,
-}
-
-/// Requests to a namespace; to any without one.
-#[derive(Debug, Clone)]
-struct Part {
-    namespace: Option<Arc<str>>,
-    selection: Selection,
+    namespaces: BTreeSet<Arc<str>>,
 }
 
 impl Requests {
     /// All requests.
     pub(super) fn any() -> Self {
-        Self { is_any: true, parts: Vec::new() }
+        Self { is_any: true, namespaces: BTreeSet::new() }
     }
 
-    /// Requests to a namespace, or to any.
-    pub(super) fn of(namespace: Option<&Arc<str>>, selection: Selection) -> Self {
-        if selection.is_never() {
-            return Self::default();
-        }
-        Self { is_any: false, parts: vec![Part { namespace: namespace.cloned(), selection }] }
+    /// Requests to a namespace; without one, all.
+    pub(super) fn of(namespace: Option<&Arc<str>>) -> Self {
+        namespace.map_or_else(Self::any, |namespace| Self {
+            is_any: false,
+            namespaces: BTreeSet::from([Arc::clone(namespace)]),
+        })
     }
 
-    /// Requests of a selection that name no namespace.
-    pub(super) fn naming_none(selection: Selection) -> Self {
+    /// Requests that name no namespace.
+    pub(super) fn naming_none() -> Self {
         // No namespace has such a name.
-        Self::of(Some(&Arc::from("")), selection)
+        Self::of(Some(&Arc::from("")))
     }
 
     /// Requests that name a namespace in other letters, with which they name no other one.
     pub(super) fn misnaming(namespace: &str) -> Self {
-        Self::of(Some(&format!(" {namespace}").into()), Selection::all())
+        Self::of(Some(&format!(" {namespace}").into()))
     }
 
     /// Whether it has none.
     pub(super) fn is_empty(&self) -> bool {
-        !self.is_any && self.parts.is_empty()
+        !self.is_any && self.namespaces.is_empty()
     }
 
     /// Whether it is known to have all.
@@ -58,31 +50,35 @@ impl Requests {
 
     /// Adds others.
     pub(super) fn add(&mut self, mut others: Self) {
-        self.parts.append(&mut others.parts);
-        if self.is_any || others.is_any || self.parts.len() > MAX_PARTS {
+        self.namespaces.append(&mut others.namespaces);
+        if self.is_any || others.is_any || self.namespaces.len() > MAX_NAMESPACES {
             *self = Self::any();
         }
     }
 
-    /// Whether both may have a request together; if so, with a text that both ask for, if there is one.
-    pub(super) fn meet<'r>(&'r self, other: &'r Self) -> Option<Option<&'r str>> {
-        if self.is_empty() || other.is_empty() {
-            return None;
+    /// Whether both may have a request together.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        match (self.is_any, other.is_any) {
+            (true, _) => !other.is_empty(),
+            (_, true) => !self.is_empty(),
+            (false, false) => !self.namespaces.is_disjoint(&other.namespaces),
         }
-        if self.is_any || other.is_any {
-            return Some(None);
-        }
-        let pairs = self.parts.iter().flat_map(|a| other.parts.iter().map(move |b| (a, b)));
-        let mut meeting = pairs.filter(|(a, b)| a.meets(b)).peekable();
-        meeting.peek()?;
-        Some(meeting.find_map(|(a, b)| a.selection.common_text(&b.selection)))
     }
 }
 
-impl Part {
-    fn meets(&self, other: &Self) -> bool {
-        let (one, two) = (self.namespace.as_ref(), other.namespace.as_ref());
-        let is_apart = one.zip(two).is_some_and(|(one, two)| one != two);
-        !is_apart && self.selection.meets(&other.selection)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_meet_in_a_namespace() {
+        let of = |namespace: &str| Requests::of(Some(&namespace.into()));
+        let mut two = of("a");
+        two.add(of("b"));
+        assert!(two.meets(&of("b")) && !two.meets(&of("c")) && two.meets(&Requests::any()));
+        assert!(!Requests::any().meets(&Requests::default()) && Requests::any().meets(&Requests::of(None)));
+        assert!(!Requests::naming_none().meets(&of("a")) && !Requests::misnaming("a").meets(&of("a")));
+        (0..=MAX_NAMESPACES).for_each(|number| two.add(of(&number.to_string())));
+        assert_eq!(two, Requests::any());
     }
 }

@@ -6,9 +6,6 @@ use foldhash::HashSet;
 
 use mixer_config::{MappingEntry, Node, RawResource};
 
-/// The field with the condition of a rule.
-const MATCH: &str = "match";
-
 /// What a rule names.
 pub(super) struct RuleText {
     /// Of each action its handler and its instances, in this order.
@@ -71,42 +68,75 @@ impl RuleChange {
 /// What two versions of a rule have in common.
 #[derive(Debug, Default)]
 pub(super) struct RuleUse {
-    pub(super) has_same_condition: bool,
-    /// Whether nothing else but conditions and actions differs.
-    pub(super) is_same_beside: bool,
-    /// Whether the new version has all actions of the good one, and nothing else but conditions and actions changed.
-    pub(super) has_no_fewer_actions: bool,
-    /// Whether the good version has all actions of the new one, and nothing else but conditions and actions changed.
-    pub(super) has_no_more_actions: bool,
+    /// Whether they have the same condition and annotations.
+    pub(super) selects_same: bool,
+    /// Whether nothing differs but the names in their actions.
+    pub(super) is_same_beside_names: bool,
+    /// Whether the new version refuses all that the good one does: it has all of its actions, its condition, perhaps with more alternatives,
+    /// and nothing else changed.
+    pub(super) has_no_fewer: bool,
+    /// The same the other way round.
+    pub(super) has_no_more: bool,
 }
 
+/// The field with the condition of a rule.
+const MATCH: &str = "match";
+/// What is between the alternatives of a condition.
+const OR: &str = "||";
 /// Most actions of a rule that are compared with each other.
 const MAX_ACTIONS: usize = 64;
 
 impl RuleUse {
     /// `documents`: of both.
     pub(super) fn between(good: &RawResource, new: &RawResource, documents: [&Node; 2]) -> Self {
-        let [good_condition, new_condition] = documents.map(condition_of);
+        let has_same_annotations = good.annotations == new.annotations;
         let [before, after] = documents.map(actions_of);
-        let beside = |document| -> Vec<&MappingEntry> {
+        let rest = |document| -> Vec<&MappingEntry> {
             rest_of(document).into_iter().filter(|entry| &*entry.key != MATCH).collect()
         };
-        let [good_rest, new_rest] = documents.map(beside);
-        let is_same = good.annotations == new.annotations && are_same(&good_rest, &new_rest);
+        let [good_rest, new_rest] = documents.map(rest);
+        let is_same = has_same_annotations && are_same(&good_rest, &new_rest);
+        let [good, new] = documents.map(|document| document.member("spec").and_then(|spec| spec.get(MATCH)));
+        let has_same_condition = match (good, new) {
+            (Some(good), Some(new)) => good.same_value(new),
+            (good, new) => good.is_none() && new.is_none(),
+        };
         let is_within = |some: &[Node], all: &[Node]| {
             some.len().max(all.len()) <= MAX_ACTIONS
                 && some.iter().all(|action| all.iter().any(|other| action.same_value(other)))
         };
+        let mut actions = before.iter().zip(after);
         Self {
-            has_same_condition: match (good_condition, new_condition) {
-                (Some(good), Some(new)) => good.same_value(new),
-                (good, new) => good.is_none() && new.is_none(),
-            },
-            is_same_beside: is_same,
-            has_no_fewer_actions: is_same && is_within(before, after),
-            has_no_more_actions: is_same && is_within(after, before),
+            selects_same: has_same_annotations && has_same_condition,
+            is_same_beside_names: is_same
+                && has_same_condition
+                && before.len() == after.len()
+                && actions.all(|(good, new)| are_same(&beside_names(good), &beside_names(new))),
+            has_no_fewer: is_same
+                && is_within(before, after)
+                && (has_same_condition || has_alternatives(good, new)),
+            has_no_more: is_same
+                && is_within(after, before)
+                && (has_same_condition || has_alternatives(new, good)),
         }
     }
+}
+
+/// Whether the second condition is the first one with alternatives behind it. Those before it may fail, and with them the whole.
+fn has_alternatives(some: Option<&Node>, more: Option<&Node>) -> bool {
+    let Some((some, more)) = some.and_then(text_of).zip(more.and_then(text_of)) else { return false };
+    more.strip_prefix(some).is_some_and(|rest| rest.trim_start().starts_with(OR))
+}
+
+fn text_of(condition: &Node) -> Option<&str> {
+    condition.as_str().map(str::trim).filter(|text| !text.is_empty())
+}
+
+/// The fields of an action that name parts.
+const NAMES: [&str; 2] = ["handler", "instances"];
+
+fn beside_names(action: &Node) -> Vec<&MappingEntry> {
+    action.entries().iter().filter(|entry| !NAMES.contains(&&*entry.key)).collect()
 }
 
 /// The longest name of a resource, in bytes.
@@ -127,11 +157,6 @@ fn spec_of(document: &Node) -> &[MappingEntry] {
 
 fn actions_of(document: &Node) -> &[Node] {
     spec_of(document).iter().find(|entry| &*entry.key == "actions").map_or(&[], |entry| entry.value.items())
-}
-
-/// The condition of a rule, if it has one.
-pub(super) fn condition_of(document: &Node) -> Option<&Node> {
-    document.member("spec")?.member(MATCH)
 }
 
 fn are_same(some: &[&MappingEntry], others: &[&MappingEntry]) -> bool {

@@ -30,8 +30,8 @@ use super::effects::{Reader, RuleFacts as _};
 use super::extension_changes::ExtensionChanges;
 use super::kept::{CommonCause, Reason};
 use super::loosened::Loosened;
-use super::made_attributes::{Attributes, ByAttribute, defaulted_otherwise, made_by, read_by};
-use super::rule_changes::{RuleChange, RuleText, prefixes};
+use super::made_attributes::{Attributes, ByAttribute, defaulted_otherwise, made_by};
+use super::rule_changes::{RuleChange, RuleText, RuleUse, prefixes};
 use crate::snapshot::{
     ActionConfig, BuildStage, InstanceConfig, RuleConfig, Snapshot, SnapshotBuilder, candidates,
 };
@@ -111,8 +111,8 @@ pub(super) fn changed_together(
         let used = format!("it is used together with {key}, {why}");
         let used = with.into_iter().chain(made).map(|other| (other, used.clone()));
         let why = if is_own { "has an error" } else { "does not serve as written" };
-        let loosened = search.loosened_for(&key).into_iter();
-        let loosened = loosened.map(|(other, what)| (other, format!("{what}, which {why}")));
+        let why = format!("it may refuse fewer requests than before, and waits for {key}, which {why}");
+        let loosened = search.loosened_for(&key).into_iter().map(|other| (other, why.clone()));
         for (other, why) in used.chain(loosened) {
             if seen.insert(other.clone()) {
                 let reason = Reason::new(why, reason.problem.clone());
@@ -296,7 +296,7 @@ impl<'c> Search<'c> {
                 return with;
             }
             if let Some(new) = new
-                && !self.reader().may_select_fewer(good, new)
+                && RuleUse::between(good, new, [&good.document(), &new.document()]).selects_same
                 && self.use_same_parts(good, new)
             {
                 return with;
@@ -372,14 +372,14 @@ impl<'c> Search<'c> {
             let readers = self
                 .attribute_readers
                 .get_or_insert_with(|| ByAttribute::readers(changed, corrections, builder));
-            with = readers.take(made.iter().map(|attribute| &**attribute));
+            with = readers.take(&made);
         }
         if stage != BuildStage::Vocabulary
             && self.reads_otherwise(key, stage)
             && let Some(good) = self.corrections.last.get(key)
         {
             let mut makers = self.makers.take().unwrap_or_else(|| self.makers());
-            with.extend(makers.take(read_by(good, self.builder)));
+            with.extend(makers.take_read_by(good, self.builder));
             self.makers = Some(makers);
         }
         with

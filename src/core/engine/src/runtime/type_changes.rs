@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::corrections::Corrections;
 use super::last_good::Resources;
-use super::made_attributes::{Attributes, may_read, read_in};
+use super::made_attributes::Attributes;
+use super::read_attributes::Read;
 use crate::snapshot::{BuildStage, SnapshotBuilder};
+use mixer_config::message::Field as _;
 use mixer_config::{Node, RawResource};
 
 /// The attributes whose type is another one than in the last good configuration. One that is declared anew, or no longer, counts if it
@@ -55,9 +57,9 @@ fn read_among(resources: &Resources, names: &BTreeSet<&str>, builder: &SnapshotB
     if names.is_empty() {
         return Attributes::new();
     }
-    let reading = resources.iter().filter(|resource| may_read(resource, builder));
-    let read = reading.flat_map(|resource| read_in(&resource.origin.text));
-    read.filter(|name| names.contains(name)).map(Box::from).collect()
+    let mut read = Read::default();
+    resources.iter().for_each(|resource| read.add(resource, builder));
+    names.iter().filter(|name| read.has(name)).map(|name| Box::from(*name)).collect()
 }
 
 /// The attributes that a manifest declares, with the texts of their types; with an empty one if the type cannot be told.
@@ -67,8 +69,10 @@ pub(super) fn declared_by(manifest: &RawResource) -> Vec<(Box<str>, Box<str>)> {
     let fields = document.member("spec").map_or(&[][..], Node::entries);
     let declared = fields.iter().flat_map(|field| field.value.entries()).map(|entry| {
         let declared = ["valueType", "value_type"].into_iter().find_map(|field| entry.value.member(field));
-        let declared = declared.and_then(Node::as_str).unwrap_or_default();
-        (entry.key.clone(), declared.into())
+        // A number is a type as well.
+        let text =
+            |declared: &Node| declared.as_str().map_or_else(|| declared.to_json().to_string(), str::to_owned);
+        (entry.key.clone(), declared.map(text).unwrap_or_default().into())
     });
     declared.collect()
 }

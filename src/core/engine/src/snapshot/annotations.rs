@@ -5,6 +5,7 @@
 
 mod misspelt;
 
+use super::forgotten::{self, empty_parameter};
 use super::model::OnError;
 use super::problems::ResourceProblems;
 use misspelt::{meant, names_language};
@@ -133,6 +134,9 @@ pub(super) fn ignores_received_values(resource: &RawResource, problems: &mut Res
 
 /// Reports annotations with our prefix that are unknown here, and those that were probably meant to have it.
 pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut ResourceProblems<'_>) {
+    // What a lost line leaves, of `mixer.dev/on-error: deny` for example.
+    let null = forgotten::annotations(problems.document());
+    null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
     for name in resource.annotations.keys() {
         let meant = meant(name);
         let is_ours = meant.is_some() || name.split_once('/').is_some_and(|(prefix, _)| prefix == PREFIX);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::annotations;
 use super::decode::Handler;
 use super::external::{self, ExternalTable, HandlerSource};
+use super::forgotten::{self, empty_parameter};
 use super::model::HandlerConfig;
 use super::problems::ResourceProblems;
 use super::unit::{Built, Located};
@@ -73,11 +74,10 @@ pub(super) fn build_handler(
         problems.push(unknown_adapter(inventory, &handler.compiled_adapter, path.field("compiledAdapter")));
         return Built::Done(HandlerState::Unknown, problems.list);
     };
-    let given = handler.params_in(problems.spec());
-    let null = given.map_or_else(Vec::new, |params| values_of_null(adapter, params, &path.field("params")));
-    let given = given.map(without_empty_lists);
+    let given = handler.params_in(problems.spec()).map(without_empty_lists);
     let (params, errors) = adapter.decode(given.as_deref(), path.field("params"));
-    null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
+    let null = decides(adapter).then(|| forgotten::in_field(problems.document(), "params"));
+    null.into_iter().flatten().for_each(|found| problems.push(empty_parameter(found)));
     // compat(1.3): fields decoded before the first error apply; see the scenario handler-unknown-param.
     problems.decode_errors("spec-decode", errors, |text| {
         format!("could not convert handler params; using default config: {text}")
@@ -87,42 +87,11 @@ pub(super) fn build_handler(
     Built::Done(HandlerState::Static(config), problems.list)
 }
 
-/// A parameter whose value was forgotten has its default: `blacklist:` makes a list of those who are admitted. Only of adapters that decide
-/// something; Istio Mixer accepts it.
-fn values_of_null(
-    adapter: &dyn ErasedAdapter,
-    params: &Node,
-    path: &FieldPath,
-) -> Vec<(FieldPath, Box<str>)> {
+/// Whether an adapter decides something: a parameter whose value was forgotten would have its default. Istio Mixer accepts it.
+fn decides(adapter: &dyn ErasedAdapter) -> bool {
     let decides =
         |name: &&str| template::built_in(name).is_some_and(|template| template.variety != Variety::Report);
-    if !adapter.info().templates.iter().any(decides) {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    find_null(params, &|| path.clone(), &mut found);
-    found
-}
-
-/// The error of a field whose value was forgotten, or cut off.
-pub(super) fn empty_parameter((field, name): (FieldPath, Box<str>)) -> Diagnostic {
-    let message = format!("`{name}` has no value, as if it was not there");
-    let hint = "give it a value, or remove it";
-    Diagnostic::error("parameter-empty", field, message).with_hint(hint).accepted_by_istio()
-}
-
-/// The fields below a node that are null. `path`: where the node is.
-pub(super) fn find_null(node: &Node, path: &dyn Fn() -> FieldPath, found: &mut Vec<(FieldPath, Box<str>)>) {
-    for (index, item) in node.items().iter().enumerate() {
-        find_null(item, &|| path().index(index), found);
-    }
-    for entry in node.entries() {
-        let field = || path().field(&entry.key);
-        match entry.value.kind {
-            NodeKind::Null => found.push((field(), (&*entry.key).into())),
-            _ => find_null(&entry.value, &field, found),
-        }
-    }
+    adapter.info().templates.iter().any(decides)
 }
 
 /// Parameters with null in place of empty lists.
@@ -167,9 +136,8 @@ pub(super) fn build_legacy_handler(
         problems.decode_errors("spec-decode", errors, failure);
         return Built::Unconvertible(problems.list);
     }
-    let path = FieldPath::root().field("spec");
-    let null = problems.spec().map_or_else(Vec::new, |spec| values_of_null(adapter, spec, &path));
-    null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
+    let null = decides(adapter).then(|| forgotten::in_spec(problems.document()));
+    null.into_iter().flatten().for_each(|found| problems.push(empty_parameter(found)));
     let config = config(resource, resource.key.to_string().into(), adapter, params, &mut problems);
     Built::Done(HandlerState::Static(config), problems.list)
 }

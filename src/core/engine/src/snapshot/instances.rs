@@ -7,7 +7,7 @@ use super::annotations;
 use super::comparisons;
 use super::decode::Instance;
 use super::external::{self, ExternalTable, InstanceSource};
-use super::handlers::{empty_parameter, find_null};
+use super::forgotten::{self, empty_parameter};
 use super::model::{AttributeBinding, InstanceConfig};
 use super::params::{self, ParamLeaf, Params};
 use super::problems::ResourceProblems;
@@ -18,7 +18,7 @@ use crate::adapter::{BoundInstance, Leaf};
 use crate::template::{self, FieldKind, TEMPLATES, TemplateInfo, Variety};
 use mixer_attribute::{SlotId, ValueType};
 use mixer_config::message::{decode_over, suggestion};
-use mixer_config::{Diagnostic, FieldPath, NodeKind, Origin, RawResource};
+use mixer_config::{Diagnostic, FieldPath, Origin, RawResource};
 use mixer_expr::{Language, Program};
 
 /// The state of an instance resource.
@@ -111,14 +111,7 @@ pub(super) fn build_instance(
         params.bindings = instance.attribute_bindings;
     }
     if template.variety != Variety::Report {
-        let mut null = Vec::new();
-        for name in ["params", "attributeBindings"] {
-            let Some(value) = problems.spec().and_then(|spec| spec.member(name)) else { continue };
-            match value.kind {
-                NodeKind::Null => null.push((path.field(name), name.into())),
-                _ => find_null(value, &|| path.field(name), &mut null),
-            }
-        }
+        let null = forgotten::in_instance(problems.document());
         null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
     }
     let state = check(resource, template, params, path.field("params"), language, programs, &mut problems);

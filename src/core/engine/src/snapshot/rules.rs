@@ -7,7 +7,8 @@ use foldhash::HashSet;
 use super::annotations;
 use super::decode::{Action, Rule};
 use super::external::{MAX_OUTPUTS, OutputScope};
-use super::handlers::{HandlerState, empty_parameter, find_null};
+use super::forgotten::{empty_parameter, find_null};
+use super::handlers::HandlerState;
 use super::header_operations::{CompiledOperations, HeaderOperations};
 use super::instances::InstanceState;
 use super::known::{KnownResources, NamePool};
@@ -302,7 +303,7 @@ impl<'b> RuleBuilder<'b> {
             let problem = Diagnostic::error("match-empty", field, message).with_hint(suspicions::MATCH_ALL);
             self.problems.push(problem.accepted_by_istio());
         }
-        // Without header operations, what the caller sent goes on; without annotations, nothing is refused by default.
+        // Without header operations, what the caller sent goes on.
         let mut found = Vec::new();
         let spec = self.problems.spec().map(Node::entries).unwrap_or_default();
         for entry in spec.iter().filter(|entry| &*entry.key != "match") {
@@ -311,11 +312,6 @@ impl<'b> RuleBuilder<'b> {
                 NodeKind::Null => found.push((field(), entry.key.clone())),
                 _ => find_null(&entry.value, &field, &mut found),
             }
-        }
-        let annotations =
-            self.problems.document().member("metadata").and_then(|all| all.member("annotations"));
-        if annotations.is_some_and(|value| value.kind == NodeKind::Null) {
-            found.push((FieldPath::root().field("metadata").field("annotations"), "annotations".into()));
         }
         // That an operation has no values is told of the operation.
         let found = found.into_iter().filter(|(_, name)| **name != *"values");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::annotations;
 use super::decode::AttributeManifest;
 use super::extension::ExtensionConfig;
+use super::forgotten::{self, empty_parameter};
 use super::options::SnapshotOptions;
 use super::problems::ResourceProblems;
 use super::standard::ISTIO;
@@ -35,6 +36,9 @@ pub(super) fn build_manifest(resource: &RawResource, failure: &dyn Fn(&str) -> S
         return Built::Unconvertible(problems.list);
     }
     annotations::check(resource, &[], &mut problems);
+    // An attribute that is not declared is an entry of `envoy.context_extensions`.
+    let null = forgotten::in_spec(problems.document());
+    null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
     let types = manifest.attributes.into_iter().map(|(name, info)| (name, info.value_type)).collect();
     Built::Done(Manifest(Arc::new(types)), problems.list)
 }

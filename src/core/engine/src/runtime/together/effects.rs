@@ -4,28 +4,26 @@ use std::collections::BTreeSet;
 
 use foldhash::{HashMap, HashSet};
 
-use super::super::effects::{Effects, Reader, RuleFacts, Use, is_made_otherwise};
+use super::super::effects::{Effects, Reader, RuleFacts, Use, Versions, is_made_otherwise, may_charge};
 use super::super::loosened::Loosened;
 use super::super::made_attributes::{Attributes, made_by};
+use super::super::requests::Requests;
 use super::super::rule_changes::{RuleText, RuleUse, prefixes};
 use super::super::type_changes::{declared_by, retyped};
 use super::{Search, generators_of, kind_at, parts_of};
 use crate::snapshot::{ActionConfig, BuildStage, RuleConfig, candidates, is_dry_run};
 use crate::template::Variety;
-use mixer_config::text_index::words;
 use mixer_config::{RawResource, ResourceKey};
 
 impl<'c> Search<'c> {
     /// Takes out what may let pass what a resource is to refuse, of which the new version does not serve.
-    pub(super) fn loosened_for(&mut self, key: &ResourceKey) -> Vec<(ResourceKey, String)> {
+    pub(super) fn loosened_for(&mut self, key: &ResourceKey) -> Vec<ResourceKey> {
         let gain = self.effects(key).gain;
-        let name = key.to_string();
         // What one role allows, no other one refuses.
         let (builder, adapter) = (self.builder, self.builder.adapter_reading(&key.kind));
         let is_of_same =
             |other: &ResourceKey| adapter.is_some() && builder.adapter_reading(&other.kind) == adapter;
-        let found = self.loosened().take(&gain, is_of_same);
-        found.into_iter().map(|(other, text)| (other, moved_into(text.as_deref(), &name))).collect()
+        self.loosened().take(&gain, is_of_same)
     }
 
     pub(super) fn loosened(&mut self) -> &mut Loosened {
@@ -45,29 +43,13 @@ impl<'c> Search<'c> {
         let reader = self.reader();
         match (self.builder.stage_of(&key.kind), versions) {
             (BuildStage::Rules, _) => reader.of_rule(versions, self),
-            (BuildStage::Parts, (Some(_), Some(_))) => reader.of_part(versions, self, self.uses_of(key)),
-            // What a rule names that did not change was another part before, or is one now. What changed with the part has its own effects.
-            (BuildStage::Parts, (good, _)) => {
-                let unchanged = self.uses_of(key).filter(|used| !self.has_changed(&used.rule.key));
-                let effects = reader.of_part(versions, self, unchanged);
-                match good {
-                    Some(_) => effects,
-                    None => {
-                        Effects { gain: reader.of_part(versions, self, self.uses_of(key)).gain, ..effects }
-                    }
-                }
-            }
+            (BuildStage::Parts, _) => reader.of_part(versions, self, self.uses_of(key)),
             (BuildStage::Extensions, _) => match self.builder.adapter_reading(&key.kind) {
-                Some(adapter) => reader.of_role(key, self.uses_by(adapter)),
-                None => reader.of_extension(versions),
+                Some(adapter) => reader.of_role(self.uses_by(adapter)),
+                None => Effects::either(Requests::any()),
             },
-            (BuildStage::Vocabulary, _) => {
-                let retyped = self.retyped_by(key);
-                if retyped.is_empty() {
-                    return Effects::default();
-                }
-                reader.of_types(&retyped, self, |part| self.uses_of(part))
-            }
+            (BuildStage::Vocabulary, _) if declares_same(versions) => Effects::default(),
+            (BuildStage::Vocabulary, _) => Effects::either(Requests::any()),
             (BuildStage::Ignored, _) => Effects::default(),
         }
     }
@@ -84,9 +66,7 @@ impl<'c> Search<'c> {
     }
 
     pub(super) fn reader(&self) -> &Reader<'c> {
-        self.reader.get_or_init(|| {
-            Reader::new(&self.snapshot.vocabulary, self.corrections, self.shifting(), self.builder)
-        })
+        self.reader.get_or_init(|| Reader::new(self.corrections, &self.shifting(), self.builder))
     }
 
     /// The attributes whose type is another one.
@@ -160,7 +140,7 @@ impl<'c> Search<'c> {
                 let Some((good, new)) = last.zip(read.resources.get(&rule.key)) else { return false };
                 !self.corrections.last.differs(&rule.key, Some(new)) || {
                     let both = RuleUse::between(good, new, [&good.document(), &new.document()]);
-                    both.has_no_fewer_actions && both.has_no_more_actions
+                    both.has_no_fewer && both.has_no_more
                 }
             });
             lasting.map(|rule| &*rule.key.namespace).collect()
@@ -176,21 +156,20 @@ impl<'c> Search<'c> {
         let changed = self.named().get(part).into_iter().flatten();
         let mut seen: HashSet<&ResourceKey> = HashSet::default();
         let rules = refusing.chain(changed).filter(move |rule| seen.insert(rule));
-        let versions = rules.flat_map(|rule| {
+        // Rules do not name what is out of process.
+        let is_external = matches!(&*part.kind, "adapter" | "template");
+        let versions = rules.flat_map(move |rule| {
             let (good, new) = (self.corrections.last.get(rule), self.corrections.read.resources.get(rule));
             let is_changed = self.corrections.last.differs(rule, new);
-            [good, new.filter(|_| is_changed)]
+            let uses = move |version: &RawResource| {
+                !is_changed
+                    || is_external
+                    || self.perhaps_named_by(&RuleText::of(version), &version.key.namespace).contains(part)
+            };
+            let both = [(good, true), (new.filter(|_| is_changed), false)];
+            both.into_iter().filter(move |(version, _)| version.is_some_and(|version| uses(version)))
         });
-        versions.flatten().map(move |rule| {
-            let actions = self.parts_named_by(&RuleText::of(rule), &rule.key.namespace);
-            let using = actions.into_iter().filter(|parts| parts.iter().flatten().any(|named| named == part));
-            let mut instances: Vec<_> = using.flat_map(|parts| parts.into_iter().skip(1)).collect();
-            // What is out of process is not named.
-            if instances.is_empty() {
-                instances.push(None);
-            }
-            Use { rule, instances }
-        })
+        versions.filter_map(|(rule, is_good)| Some(Use { rule: rule?, is_good }))
     }
 
     /// The changed rules by the parts that one of their versions may name; of parts that are new or gone also others.
@@ -219,7 +198,8 @@ impl<'c> Search<'c> {
                 };
                 let rules = read.iter().filter(|rule| is_rule(rule));
                 for rule in rules.take_while(|_| !self.builder.ends_early()) {
-                    let mut names = words(&rule.origin.text).flat_map(prefixes);
+                    let text = RuleText::of(rule);
+                    let mut names = text.actions.iter().flatten().flat_map(|name| prefixes(name));
                     if names.any(|name| in_one.contains(name)) {
                         add(rule);
                     }
@@ -265,8 +245,7 @@ impl RuleFacts for Search<'_> {
         actions.iter().flat_map(|parts| parts.iter().skip(1)).any(|instance| {
             let Some(key) = instance else { return true };
             let versions = [self.corrections.last.get(key), self.corrections.read.resources.get(key)];
-            &*key.kind == "quota"
-                || versions.into_iter().flatten().any(|version| version.origin.text.contains("quota"))
+            versions.into_iter().flatten().any(|version| may_charge(version))
         })
     }
 
@@ -306,12 +285,12 @@ impl RuleFacts for Search<'_> {
     }
 }
 
-/// Why something waits for `name`, which has a constant, or may be meant to refuse anything.
-fn moved_into(constant: Option<&str>, name: &str) -> String {
-    match constant {
-        Some(constant) => format!("`{constant}`, about which it decides otherwise now, is in {name}"),
-        None => format!("it refused what may be meant to be refused by {name}"),
-    }
+/// Whether both versions of a manifest declare the same attributes.
+fn declares_same((good, new): Versions<'_>) -> bool {
+    let declared = |manifest: Option<&RawResource>| -> BTreeSet<_> {
+        manifest.map(declared_by).into_iter().flatten().collect()
+    };
+    declared(good) == declared(new)
 }
 
 /// Whether an action decides nothing.

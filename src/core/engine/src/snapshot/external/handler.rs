@@ -6,9 +6,10 @@ use super::{ExternalTable, params};
 use crate::adapter::{ErasedAdapter, ErasedParams, Inventory};
 use crate::snapshot::annotations;
 use crate::snapshot::decode::{Connection, Handler};
+use crate::snapshot::forgotten::{self, empty_parameter};
 use crate::snapshot::model::HandlerConfig;
 use crate::snapshot::problems::ResourceProblems;
-use crate::template::{Name, TemplateInfo};
+use crate::template::{Name, TemplateInfo, Variety};
 use mixer_config::message::Field as _;
 use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey};
 
@@ -69,6 +70,10 @@ pub(in crate::snapshot) fn build(
     };
     let schema = &adapter.schema;
     let mut failed = false;
+    // Also of its connection: without `authentication` it is plain text.
+    let decides = adapter.templates.iter().any(|template| template.variety != Variety::Report);
+    let null = if decides { forgotten::in_spec(problems.document()) } else { Vec::new() };
+    null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
     let config = schema.params.as_ref().map(|declared| {
         let given = handler.params_in(problems.spec());
         let (value, errors) = params::encode(&declared.schema, declared.message, given);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{ExternalTable, MAX_OUTPUTS, OutputScope, message};
 use crate::adapter::BoundInstance;
 use crate::snapshot::decode::Instance;
+use crate::snapshot::forgotten::{self, empty_parameter};
 use crate::snapshot::model::{AttributeBinding, InstanceConfig};
 use crate::snapshot::problems::ResourceProblems;
 use crate::snapshot::programs::Programs;
@@ -44,6 +45,10 @@ pub(in crate::snapshot) fn build(
     annotations::check(resource, known, problems);
     let ignores_received_values = is_generator && annotations::ignores_received_values(resource, problems);
     let Some(external) = &template.external else { return (None, references) };
+    if template.variety != Variety::Report {
+        let null = forgotten::in_instance(problems.document());
+        null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
+    }
     let path = FieldPath::root().field("spec");
     let given = instance.params.as_ref().map(|params| &params.0);
     let compiled = {
