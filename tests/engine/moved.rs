@@ -269,9 +269,8 @@ fn a_handler_waits_for_the_rule_that_is_to_refuse_in_its_place() {
 fn what_loosens_nothing_that_a_mistake_may_concern_applies() {
     let [carl, dave] = ["carl", "dave"].map(is);
     let typo = |rule: String| rule.replace("source.user", "sorce.user");
-    // Also of another condition: with the same one it is to refuse nothing more.
-    let broken = || typo(rule("r9", &format!("{} && {}", is("eve"), is("zoe"))));
-    let far = || typo(in_namespace("till", "r9", &format!("{} && {}", is("eve"), is("zoe"))));
+    let broken = || typo(rule("r9", &is("eve")));
+    let far = || typo(in_namespace("till", "r9", &is("eve")));
     let lists = |l1: &str, white: &str| {
         let white = list("l2", white).replace("blacklist: true, ", "");
         [list("l1", l1), asks("r1", "l1"), white, asks("r2", "l2")].join("---\n")
@@ -318,7 +317,8 @@ fn what_loosens_nothing_that_a_mistake_may_concern_applies() {
         let valid = mistaken.replace("sorce.user", "source.user");
         stage.start(&files(&[stay.clone(), ("a", before.clone()), ("b", valid)]));
         stage.change(&files(&[stay, ("a", after.clone()), ("b", mistaken)]));
-        let waits = stage.kept();
+        let mut waits = stage.kept();
+        waits.retain(|kept| !kept.starts_with("r9."));
         assert_eq!(waits.is_empty(), applies, "{what}: {waits:#?}");
     }
 }

@@ -145,7 +145,7 @@ impl<'c> Reader<'c> {
         let may_do_both = |rule: &RawResource| {
             self.has_charges && rules.may_charge(rule)
                 || self.has_generators && rules.makes_attributes(rule)
-                || self.has_defaults && rules.may_allow(rule)
+                || self.has_defaults && (rules.may_allow(rule) || rule.annotations.contains_key(DEFAULT))
         };
         if [good, new].into_iter().flatten().any(may_do_both) { effects.of_both() } else { effects }
     }

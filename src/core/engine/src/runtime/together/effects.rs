@@ -59,6 +59,11 @@ impl<'c> Search<'c> {
         self.corrections.last.differs(key, self.corrections.read.resources.get(key))
     }
 
+    /// Whether a resource has a last good version only.
+    fn is_gone(&self, key: &ResourceKey) -> bool {
+        self.corrections.last.get(key).is_some() && !self.corrections.read.resources.contains_key(key)
+    }
+
     /// Whether the versions of a part are of other adapters or templates.
     fn is_made_otherwise(&self, part: &ResourceKey) -> bool {
         let (good, new) = (self.corrections.last.get(part), self.corrections.read.resources.get(part));
@@ -225,8 +230,10 @@ impl RuleFacts for Search<'_> {
     fn may_enforce(&self, rule: &RawResource) -> bool {
         // The builder knows the parts as they are now, and this may be what the rule was.
         let was_otherwise = || {
+            let is_other = |part: &ResourceKey| self.is_changed(part) || self.is_gone(part);
+            let of_process = |key: &&ResourceKey| matches!(&*key.kind, "adapter" | "template");
             let parts = self.perhaps_named_by(&RuleText::of(rule), &rule.key.namespace);
-            parts.iter().any(|part| self.is_made_otherwise(part))
+            parts.iter().any(is_other) || self.changed.keys.iter().filter(of_process).any(is_other)
         };
         self.builder.may_enforce(rule) || (!is_dry_run(rule) && was_otherwise())
     }
