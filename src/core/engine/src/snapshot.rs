@@ -61,6 +61,7 @@ pub use extension::{
     SnapshotExtension,
 };
 pub use external::{AdapterConfig, AdapterResource, ExternalHandler, ExternalOutline, TemplateResource};
+pub use forgotten::in_spec as forgotten_in;
 pub(crate) use kind::KIND_UNKNOWN;
 pub use kind::KnownKind;
 pub(crate) use lint::place::params_path;

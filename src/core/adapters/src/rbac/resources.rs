@@ -9,7 +9,7 @@ use super::pattern::has_literal_star;
 use super::policy::{Of, Policy};
 use mixer_config::message::{Message, decode_over, suggestion};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, Positions, RawResource};
-use mixer_engine::snapshot::ResourceProblems;
+use mixer_engine::snapshot::{ResourceProblems, forgotten_in};
 
 /// The API group of the kinds.
 pub(super) const GROUP: &str = "rbac.istio.io";
@@ -193,6 +193,21 @@ impl RbacResource {
 }
 
 impl Empty {
+    /// Those in the members of a list of a `spec`, and whatever else is written without a value: it was forgotten, or the file was cut off.
+    fn of_document(
+        problems: &ResourceProblems<'_>,
+        list: &str,
+        restrictions: &[(&'static str, &'static str)],
+    ) -> Vec<Self> {
+        let mut found = Self::of(problems.spec(), list, restrictions);
+        for (field, name) in forgotten_in(problems.document()) {
+            if found.iter().all(|known| known.field != field) {
+                found.push(Self { field, name: name.into(), means: "it counts as if it were not there" });
+            }
+        }
+        found
+    }
+
     /// Those in the members of a list of a `spec`.
     fn of(spec: Option<&Node>, list: &str, restrictions: &[(&'static str, &'static str)]) -> Vec<Self> {
         let items = spec.and_then(|spec| spec.get(list)).map_or(&[][..], Node::items);
@@ -270,11 +285,11 @@ pub(super) fn decode(
     let decoded = match &*resource.key.kind {
         ROLE => {
             let role = spec(&mut problems, failure);
-            RbacResource::Role(role, Empty::of(problems.spec(), "rules", &OF_RULES))
+            RbacResource::Role(role, Empty::of_document(&problems, "rules", &OF_RULES))
         }
         BINDING => {
             let binding = spec(&mut problems, failure);
-            RbacResource::Binding(binding, Empty::of(problems.spec(), "subjects", &OF_SUBJECTS))
+            RbacResource::Binding(binding, Empty::of_document(&problems, "subjects", &OF_SUBJECTS))
         }
         _ => {
             let _: RbacConfig = spec(&mut problems, failure);

@@ -4,7 +4,7 @@
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 
 /// A field, and how it is called.
-pub(super) type Forgotten = (FieldPath, Box<str>);
+pub type Forgotten = (FieldPath, Box<str>);
 
 /// A field in any case, also if it is null.
 fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
@@ -12,8 +12,8 @@ fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     found.map(|entry| &entry.value)
 }
 
-/// The fields of a resource in its `spec` at any depth, and the `spec` itself.
-pub(super) fn in_spec(document: &Node) -> Vec<Forgotten> {
+/// The fields without a value of a resource in its `spec` at any depth, and the `spec` itself.
+pub fn in_spec(document: &Node) -> Vec<Forgotten> {
     let path = FieldPath::root().field("spec");
     let mut found = Vec::new();
     match field(document, "spec") {
