@@ -254,7 +254,8 @@ fn entries_on_disk_survive_a_killed_server() {
     place.listen(16).unwrap();
     let mut fluent = FluentServer::on(place.into());
     let server = start(directory.path(), &fluentd(port, &more));
-    let recovered = delivery(&server, "fluentd sender");
+    // The directory is opened beside the start.
+    let recovered = until(&server, "fluentd sender", "it finds them", |of| count(of, "recovered") > 0);
     let least = 490 - in_flight as usize;
     assert!(count(&recovered, "recovered") as usize >= least, "{recovered} after {kept}");
     let (mut stream, mut pending) = (fluent.accept(), Vec::new());

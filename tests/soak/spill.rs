@@ -240,6 +240,9 @@ fn a_killed_server_loses_at_most_what_was_not_on_disk() {
         let answered = answered.into_inner() as u64;
         let collector = receiver.start(port);
         let server = start(config.path(), &handler);
+        // The directory is opened beside the start.
+        let is_found = || (count(&delivery(&server, receiver.sender()), "recovered") > 0).then_some(());
+        assert!(wait_for(RECOVERY, is_found).is_some(), "{}", server.log());
         let settled = at_rest(&server, receiver.sender());
         let found = arrivals(&[&collector]);
         let lost = answered.saturating_sub(found.len() as u64);

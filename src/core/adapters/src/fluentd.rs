@@ -172,6 +172,9 @@ impl Adapter for Fluentd {
         instances: Vec<BoundInstance>,
         env: Env,
     ) -> Result<Box<dyn Handler>, BuildError> {
+        if !params.spill_directory.is_empty() {
+            crate::spills::prepare(vec![params.spill_directory.as_str().into()], &env).await?;
+        }
         Ok(Box::new(handler::FluentdHandler::start(&params, &instances, &env)?))
     }
 

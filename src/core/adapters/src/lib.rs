@@ -75,6 +75,8 @@ mod sending;
 mod servicecontrol;
 mod signalfx;
 mod solarwinds;
+#[cfg(any(feature = "adapter-fluentd", feature = "adapter-otlp"))]
+mod spills;
 mod stackdriver;
 mod statsd;
 pub mod stdio;

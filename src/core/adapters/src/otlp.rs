@@ -66,6 +66,7 @@ impl Adapter for Otlp {
         instances: Vec<BoundInstance>,
         env: Env,
     ) -> Result<Box<dyn Handler>, BuildError> {
+        crate::spills::prepare(handler::spill_directories(&params, &instances), &env).await?;
         Ok(Box::new(handler::OtlpHandler::start(&params, &instances, &env)?))
     }
 

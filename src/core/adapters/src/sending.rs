@@ -60,13 +60,13 @@ pub(crate) struct SendingStatus {
     queues: Vec<QueueStatus>,
     troubles: Vec<String>,
     /// Items on disk, of all deliveries.
-    spilled: u64,
+    on_disk: u64,
 }
 
 impl SendingStatus {
     /// Without a delivery; the queue of each has so many bytes.
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, queues: Vec::new(), troubles: Vec::new(), spilled: 0 }
+        Self { capacity, queues: Vec::new(), troubles: Vec::new(), on_disk: 0 }
     }
 
     /// Adds the delivery of what is called `name`, with what is wrong with its backend.
@@ -77,7 +77,7 @@ impl SendingStatus {
             capacity: self.capacity,
             dropped: status.full,
         });
-        self.spilled += status.spilled;
+        self.on_disk += status.on_disk;
         self.troubles.extend(trouble.map(|trouble| format!("{name}: {trouble}")));
     }
 
@@ -89,9 +89,9 @@ impl SendingStatus {
     /// The status.
     pub(crate) fn finish(self) -> HandlerStatus {
         let trouble = (!self.troubles.is_empty()).then(|| self.troubles.join("; "));
-        let notes = match self.spilled {
+        let notes = match self.on_disk {
             0 => Vec::new(),
-            spilled => vec![("items on disk", spilled.to_string())],
+            on_disk => vec![("items on disk", on_disk.to_string())],
         };
         HandlerStatus { trouble, queues: self.queues, notes, ..HandlerStatus::default() }
     }

@@ -67,8 +67,15 @@ pub(crate) struct Backlog<B> {
     is_in_flight: bool,
     /// Whether the oldest record was settled, and is to be removed.
     is_settled: bool,
-    /// What the courier left when it ended, from old to new.
+    /// What the courier left when it ended, and what the disk did not take since then, from old to new.
     left: VecDeque<B>,
+    /// Whether what the keeper writes was left so.
+    is_hand_left: bool,
+    /// Whether the first attempt to open the directory has ended, and whether it is open.
+    pub(crate) is_tried: bool,
+    is_open: bool,
+    /// Whether the disk did not take, or not in time, what it was given last.
+    pub(crate) refuses: bool,
     /// Whether there is no room on disk until a record is removed.
     is_full: bool,
     /// The end of the pause after an error of the disk.
@@ -92,6 +99,10 @@ impl<B: Items> Backlog<B> {
             is_in_flight: false,
             is_settled: false,
             left: VecDeque::new(),
+            is_hand_left: false,
+            is_tried: false,
+            is_open: false,
+            refuses: false,
             is_full: false,
             not_before: None,
             trouble: None,
@@ -102,6 +113,11 @@ impl<B: Items> Backlog<B> {
     /// Whether the disk has room, and was not left alone after an error.
     pub(crate) fn is_at_work(&self) -> bool {
         !self.is_full && self.not_before.is_none()
+    }
+
+    /// Whether the disk would take something, as far as one can tell.
+    pub(crate) fn can_take(&self) -> bool {
+        self.is_open && !self.refuses
     }
 
     /// All items, except those in flight.
@@ -133,9 +149,19 @@ impl<B: Items> Backlog<B> {
         self.holds_older() || self.has_loaded()
     }
 
-    /// Whether the keeper has ended.
+    /// Whether the keeper has something that is not on disk.
+    pub(crate) fn is_in_hand(&self) -> bool {
+        self.in_hand > 0
+    }
+
+    /// Whether there is something that is not on disk, or that the courier would get from memory.
+    pub(crate) fn has_in_memory(&self) -> bool {
+        self.is_in_hand() || self.has_loaded() || !self.left.is_empty()
+    }
+
+    /// Whether the keeper has ended, or has nothing: nobody waits for it while it opens the directory.
     pub(crate) fn is_ended(&self) -> bool {
-        self.keeper == Keeper::Stopped
+        self.keeper == Keeper::Stopped || !self.is_open && self.is_written()
     }
 
     /// Whether nothing is left to be written.
@@ -221,9 +247,30 @@ impl<B: Items> Backlog<B> {
         }
     }
 
-    /// What the courier left, for the keeper.
+    /// What was left first, for the keeper, or for the courier once more.
     pub(crate) fn take_left(&mut self) -> Option<B> {
         self.left.pop_front()
+    }
+
+    /// The keeper takes what was left first to write it, if it may. Returns whether there is something.
+    pub(crate) fn write_left(&mut self, hand: &mut B, may: bool) -> bool {
+        let left = if may { self.take_left() } else { None };
+        self.is_hand_left = left.is_some();
+        if let Some(left) = left {
+            *hand = left;
+        }
+        self.is_hand_left
+    }
+
+    /// What the keeper has in hand was not written, and waits for the courier, in its place.
+    pub(crate) fn leave_hand(&mut self, hand: &mut B) {
+        let batch = std::mem::take(hand);
+        match self.is_hand_left {
+            // What is left beside it is newer.
+            true => self.left.push_front(batch),
+            false => self.left.push_back(batch),
+        }
+        self.holds(hand);
     }
 
     /// The keeper has this in hand.
@@ -235,7 +282,8 @@ impl<B: Items> Backlog<B> {
     /// The oldest record was removed; `bytes` are left on disk.
     pub(crate) fn removed(&mut self, bytes: u64) {
         self.is_settled = false;
-        self.is_full = false;
+        // It may have room.
+        self.refuses &= !std::mem::take(&mut self.is_full);
         self.stored_bytes = bytes;
     }
 
@@ -253,11 +301,30 @@ impl<B: Items> Backlog<B> {
         lost
     }
 
-    /// Items of an earlier process were found.
+    /// The directory is open, with items of an earlier process.
     pub(crate) fn recovered(&mut self, items: u64, bytes: u64) {
         self.stored += items;
         self.stored_bytes = bytes;
+        (self.is_tried, self.is_open, self.refuses) = (true, true, false);
         (self.trouble, self.not_before) = (None, None);
+    }
+
+    /// The directory cannot be opened now.
+    pub(crate) fn not_open(&mut self, why: String) {
+        (self.is_tried, self.is_open) = (true, false);
+        self.trouble = Some(why);
+    }
+
+    /// The directory is not there any more. What is in memory as well goes on without it; returns how many other items are lost.
+    pub(crate) fn gone(&mut self, why: String) -> u64 {
+        if let Some(loaded) = &mut self.loaded {
+            loaded.is_on_disk = false;
+        }
+        (self.is_in_flight, self.is_settled) = (false, false);
+        (self.is_open, self.is_full, self.not_before) = (false, false, None);
+        self.trouble = Some(why);
+        self.stored_bytes = 0;
+        std::mem::take(&mut self.stored)
     }
 
     /// What the keeper has in hand was written.
@@ -266,6 +333,7 @@ impl<B: Items> Backlog<B> {
         self.stored_bytes = bytes;
         hand.clear();
         self.holds(hand);
+        self.refuses = false;
         (self.trouble, self.not_before) = (None, None);
     }
 

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use crate::items::{Addition, Item, Items, List};
 use crate::queue::{DeliveryStatus, NotAccepted, Queue, Signal};
 use crate::settings::{Holds, Settings};
-use crate::shared::{Name, Shared, Wake};
+use crate::shared::{Name, SILENCE, SILENT, Shared, Wake};
 use crate::sink::{AsyncSink, BlockingSink};
 use crate::spill::{self, Spill, StoredItems};
 use crate::task::CourierTask;
@@ -91,15 +91,16 @@ impl<B: Items> Delivery<B> {
     }
 
     /// As [`in_task`](Self::in_task); items that have no room in memory, or whose sink fails, are kept on disk, where they survive a
-    /// restart. Items that an earlier process left there are delivered first. A record of several items that was being delivered
-    /// when a process ended is delivered again by the next one.
+    /// restart. Items that an earlier process left there are delivered first, if the directory is opened within a second. A record of several items that was
+    /// being delivered when a process ended is delivered again by the next one.
     ///
-    /// A directory that a delivery that closes still uses, such as that of a replaced handler, is used once it is free; until then items
-    /// are kept in memory only, and so they are while it has items of another owner.
+    /// The directory is opened on a thread, for which nobody waits. One that a delivery that closes still uses, such as that of a replaced handler, is used
+    /// once it is free; until then items are kept in memory only, and so they are while it has items of another owner, and while it cannot be used:
+    /// [`disk_failure`](Self::disk_failure) tells why. One that is removed while it is used is made anew; what was there has failed.
     ///
     /// A process that [only tries](Holds::of_rehearsal) a configuration leaves the directory alone: its items are kept in memory.
     ///
-    /// Errors: the directory cannot be used.
+    /// Errors: there is no thread.
     pub fn in_task_with_spill(
         task: &'static str,
         detail: impl Into<String>,
@@ -113,16 +114,11 @@ impl<B: Items> Delivery<B> {
         if settings.holds.is_rehearsal() {
             return Ok(Self::in_task(task, detail, settings, sink));
         }
-        let spool = spill::open(&spill)?;
         let (bounds, hold) = (settings.bounds, Hold::of(&settings));
         let name = Name { task, detail: detail.into() };
-        let mut queue = Queue::new(settings, false).with_backlog();
-        if let Some(spool) = &spool {
-            // Nobody waits yet.
-            let _ = queue.recovered(spool.items(), spool.bytes());
-        }
+        let queue = Queue::new(settings, false).with_backlog();
         let shared = Shared::new(name, bounds, queue, Wake::Task(Notify::new()));
-        spill::start(spill, spool, hold.holds.clone(), &shared)?;
+        spill::start(spill, hold.holds.clone(), &shared)?;
         let courier = Courier::Task(CourierTask::start(&shared, sink));
         Ok(Self { shared, courier, hold })
     }
@@ -169,23 +165,27 @@ impl<B: Items> Delivery<B> {
 
     /// Delivers what waits, and ends. Returns whether all was delivered, tried or kept on disk within `deadline`.
     ///
-    /// What is on disk stays there for the next process, and so does what waits if the sink fails. At the deadline a task drops what is
-    /// left and counts it; with a disk, it is written there, for which there is one more second. A thread cannot be interrupted: it tries
-    /// each batch once more, what is left is still waiting, and a second call waits for it again.
+    /// What is on disk stays there for the next process, and so does what waits if the sink fails and the disk takes it; while that takes nothing, it is delivered
+    /// until the deadline, as without one. At the deadline a task drops what is left and counts it; with a disk, it is written there, for which there is one
+    /// more second. A thread cannot be interrupted: it tries each batch once more, what is left is still waiting, and a second call waits for it again.
     pub async fn close(&self, deadline: Duration) -> bool {
         let before = self.status().closed;
         let mut cut_off = CutOff(Some(self));
         let in_time = self.end(deadline).await;
-        cut_off.0 = None;
+        if in_time {
+            cut_off.0 = None;
+        }
         let dropped = self.status().closed.saturating_sub(before);
         if dropped > 0 {
             let (delivery, detail) = (self.shared.name.task, &self.shared.name.detail);
-            let why = self.trouble().unwrap_or_default();
-            tracing::warn!(
-                delivery,
-                detail,
-                "{dropped} items were neither delivered nor kept at the stop: {why}"
-            );
+            let holds = &self.hold.holds;
+            // What is of no handler ends with the process only, and so does all of a trial.
+            let when = match detail.is_empty() || holds.has_ended() || holds.is_rehearsal() {
+                true => "at the stop",
+                false => "when their handler was replaced or removed",
+            };
+            let why = self.shared.queue.lock().troubles();
+            tracing::warn!(delivery, detail, "{dropped} items were neither delivered nor kept {when}: {why}");
         }
         in_time && dropped == 0
     }
@@ -199,8 +199,9 @@ impl<B: Items> Delivery<B> {
             Courier::Task(task) => {
                 task.abandon(&self.shared).await;
                 // What is left goes to the disk, if there is one.
-                let kept = ended.wait_for(|ended| *ended);
-                return tokio::time::timeout(SPILL_TIME, kept).await.is_ok() && self.shared.has_spill();
+                let kept = tokio::time::timeout(SPILL_TIME, ended.wait_for(|ended| *ended)).await.is_ok();
+                let status = self.status();
+                return self.shared.has_spill() && (kept || status.waiting() == status.on_disk);
             }
             Courier::Thread(_) => {
                 let signal = self.shared.queue.lock().deadline_passed();
@@ -212,15 +213,24 @@ impl<B: Items> Delivery<B> {
 
     /// Why the last attempt to deliver failed; `None` if it did not.
     pub fn trouble(&self) -> Option<String> {
-        self.shared.queue.lock().trouble()
+        self.shared.trouble()
     }
 
-    /// Why what waits would be lost with the process although it is to be kept on disk, for as long as the disk has failed for a while. Takes no lock
-    /// as long as there is nothing.
+    /// Why what waits would be lost with the process although it is to be kept on disk, for as long as the disk has failed for a while, or has not answered.
+    /// Takes no lock as long as there is nothing.
     pub fn disk_failure(&self) -> Option<String> {
         let is_failing = self.shared.is_disk_failing.load(Ordering::Relaxed);
-        let why = is_failing.then(|| self.shared.queue.lock().disk_trouble()).flatten()?;
-        Some(format!("what waits cannot be kept on disk: {why}"))
+        let why = match self.shared.disk_silence() >= SILENCE {
+            true => Some(SILENT.to_owned()),
+            false => is_failing.then(|| self.shared.queue.lock().disk_trouble()).flatten(),
+        };
+        Some(format!("what waits cannot be kept on disk: {}", why?))
+    }
+
+    /// For how long its disk has not answered.
+    #[cfg(test)]
+    pub(crate) fn disk_silence(&self) -> Duration {
+        self.shared.disk_silence()
     }
 
     fn begin_close(&self) {

@@ -27,6 +27,25 @@ static DIRECTORIES: Mutex<Directories> =
 /// Directories with items that are listed, so that a server whose configuration names ever new ones does not grow.
 const MAX_LEFT: usize = 256;
 
+/// Directories that are being opened.
+static OPENING: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// A directory is being opened.
+pub(crate) struct Opening(PathBuf);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        OPENING.lock().remove(&self.0);
+    }
+}
+
+/// Whoever gets it opens a directory; `None` while another one does: on a file system that hangs, one thread waits, and not one for each handler
+/// that was to have the directory.
+pub(crate) fn opening(directory: &Path) -> Option<Opening> {
+    let is_first = OPENING.lock().insert(directory.to_owned());
+    is_first.then(|| Opening(directory.to_owned()))
+}
+
 struct Directories {
     wanted: BTreeMap<PathBuf, Wanted>,
     left: BTreeMap<PathBuf, LeftOnDisk>,

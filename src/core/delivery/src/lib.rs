@@ -58,6 +58,6 @@ pub use registry::{DeliveryCollector, DeliveryReport, list};
 pub use retry::Retry;
 pub use settings::{Batching, Bounds, Holds, LossCounters, Settings, WhenFull};
 pub use sink::{AsyncSink, BlockingSink, Tally};
-pub use spill::{Spill, StoredItem, StoredItems};
+pub use spill::{Spill, StoredItem, StoredItems, prepare};
 pub use spool::Owner;
 pub use survey::{Survey, left_beside};

@@ -83,6 +83,8 @@ pub(crate) enum Step {
     Sleep,
     /// Waits until it is woken, and until then at most.
     WaitUntil(Instant),
+    /// As `WaitUntil`; the keeper of the disk is to be woken first, for it is to write what is left.
+    LeaveUntil(Instant),
     /// Ends: the delivery closes, and nothing waits.
     End,
 }
@@ -111,7 +113,7 @@ enum Courier {
     Gathering,
     /// It waits before the next attempt.
     Pausing,
-    /// It waits for a batch from the disk.
+    /// It waits for a batch from the disk, or until the disk has what is left.
     Awaiting,
     /// It looks at the queue before it waits.
     Busy,
@@ -128,6 +130,10 @@ pub(crate) struct Queue<B> {
     memory: Memory,
     /// What is kept on disk; `None`: nothing ever is.
     backlog: Option<Backlog<B>>,
+    /// Until when the courier waits for the disk to be opened.
+    opened_by: Option<Instant>,
+    /// Until when the courier of a delivery that closes waits for the disk to take what is left; `None`: it does not.
+    left_by: Option<Instant>,
     courier: Courier,
     failures: Failures,
     /// The end of the pause before the next attempt.
@@ -203,6 +209,8 @@ impl<B: Items> Queue<B> {
             in_flight: 0,
             memory: Memory { account, acquired: 0, courier: 0 },
             backlog: None,
+            opened_by: None,
+            left_by: None,
             // A courier that is not started by its first items is started with the queue.
             courier: if restarts { Courier::Stopped } else { Courier::Busy },
             is_closing: false,
@@ -400,10 +408,8 @@ impl<B: Items> Queue<B> {
     /// again.
     pub(crate) fn next(&mut self, now: Instant, batch: &mut B) -> Step {
         self.courier = Courier::Busy;
-        if self.leaves_rest() {
-            // The next process goes on with it.
-            self.leave(batch);
-            return Step::End;
+        if let Some(step) = self.leave_to_disk(now, batch) {
+            return step;
         }
         match self.retry_at.filter(|at| now < *at) {
             Some(at) if !batch.is_empty() || self.has_more() => {
@@ -448,9 +454,14 @@ impl<B: Items> Queue<B> {
         Step::Deliver
     }
 
-    /// Whether there are items beside the batch in flight.
+    /// Whether there are items for the courier beside the batch in flight.
     fn has_more(&self) -> bool {
-        !self.waiting.is_empty() || self.backlog.as_ref().is_some_and(Backlog::has_some)
+        let is_there = |backlog: &Backlog<B>| match self.is_closing {
+            // What is on disk stays there.
+            true => backlog.has_in_memory(),
+            false => backlog.has_some(),
+        };
+        !self.waiting.is_empty() || self.backlog.as_ref().is_some_and(is_there)
     }
 
     /// As [`next`](Self::next), for a producer that delivers in place of a courier that cannot be started: it waits for nothing. Returns
@@ -541,6 +552,13 @@ impl<B: Items> Queue<B> {
     /// Why the last attempt failed; `None` if it did not.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.clone().or_else(|| Some(format!("its disk: {}", self.disk_trouble()?)))
+    }
+
+    /// Why items were left at the end: what is wrong with the sink, and with the disk.
+    pub(crate) fn troubles(&self) -> String {
+        let of_disk = self.disk_trouble().map(|trouble| format!("its disk: {trouble}"));
+        let all: Vec<String> = self.trouble.clone().into_iter().chain(of_disk).collect();
+        if all.is_empty() { "there was no more time".to_owned() } else { all.join("; ") }
     }
 
     /// The courier ends, perhaps at its deadline; what is left goes to the disk, or is dropped.

@@ -79,8 +79,8 @@ impl Totals {
     /// Of a delivery that is dropped: items that it still had in memory are lost.
     fn of_gone(last: &DeliveryStatus) -> Self {
         Self {
-            kept: last.spilled,
-            closed: last.closed + last.waiting() - last.spilled,
+            kept: last.on_disk,
+            closed: last.closed + last.waiting().saturating_sub(last.on_disk),
             waiting: 0,
             queued_bytes: 0,
             spilled_bytes: 0,

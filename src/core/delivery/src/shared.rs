@@ -1,8 +1,8 @@
 //! What producers and courier share.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Weak};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, watch};
@@ -16,6 +16,27 @@ use crate::registry::{self, DeliveryReport, Reported};
 use crate::settings::Bounds;
 use crate::sink::Tally;
 
+/// For how long a disk does not answer until that is told.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+/// What is told then.
+pub(crate) const SILENT: &str = "its file system has taken 30 s or longer for one step";
+
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Milliseconds since [`START`].
+fn now() -> u64 {
+    u64::try_from(START.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The keeper waits for the disk.
+pub(crate) struct DiskAsked<'s>(&'s AtomicU64);
+
+impl Drop for DiskAsked<'_> {
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
 /// The queue, and how the courier is woken.
 pub(crate) struct Shared<B: Items> {
     pub(crate) queue: Mutex<Queue<B>>,
@@ -26,6 +47,8 @@ pub(crate) struct Shared<B: Items> {
     pub(crate) disk: Condvar,
     /// Whether the disk has failed for a while.
     pub(crate) is_disk_failing: AtomicBool,
+    /// Since when the disk has not answered, in milliseconds of [`START`]; 0: nobody waits for it.
+    disk_asked: AtomicU64,
     /// Notified when items have left the queue.
     pub(crate) room: Notify,
     /// Cancelled at the deadline, at which a task ends at once, and when it has ended.
@@ -64,6 +87,7 @@ impl<B: Items> Shared<B> {
             wake,
             disk: Condvar::new(),
             is_disk_failing: AtomicBool::new(false),
+            disk_asked: AtomicU64::new(0),
             room: Notify::new(),
             stop: CancellationToken::new(),
             name,
@@ -84,6 +108,30 @@ impl<B: Items> Shared<B> {
     /// Whether items are kept on disk.
     pub(crate) fn has_spill(&self) -> bool {
         self.queue.lock().has_backlog()
+    }
+
+    /// The keeper waits for the disk, until the result is dropped.
+    pub(crate) fn ask_disk(&self) -> DiskAsked<'_> {
+        self.disk_asked.store(now().max(1), Ordering::Relaxed);
+        DiskAsked(&self.disk_asked)
+    }
+
+    /// For how long the disk has not answered. Takes no lock.
+    pub(crate) fn disk_silence(&self) -> Duration {
+        match self.disk_asked.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            asked => Duration::from_millis(now().saturating_sub(asked)),
+        }
+    }
+
+    /// Why the last attempt to deliver failed, or what is wrong with the disk; `None` if nothing is.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.trouble_of(&self.queue.lock())
+    }
+
+    fn trouble_of(&self, queue: &Queue<B>) -> Option<String> {
+        let silent = || (self.disk_silence() >= SILENCE).then(|| format!("its disk: {SILENT}"));
+        queue.trouble().or_else(silent)
     }
 
     /// Items have left the queue, or the courier.
@@ -107,7 +155,7 @@ impl<B: Items> Reported for Shared<B> {
     fn report(&self) -> DeliveryReport {
         let Name { task, detail } = self.name.clone();
         let queue = self.queue.lock();
-        let (status, trouble) = (queue.status(), queue.trouble());
+        let (status, trouble) = (queue.status(), self.trouble_of(&queue));
         DeliveryReport { name: task, detail, status, bounds: self.bounds, trouble }
     }
 }

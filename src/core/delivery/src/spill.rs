@@ -1,6 +1,7 @@
 //! The spill: items that find no room in memory, or whose sink fails, are kept on disk and survive a restart.
 //!
-//! A thread, the keeper, owns the [spool](crate::spool). Neither producers nor the courier of the sink wait for the disk.
+//! A thread, the keeper, owns the [spool](crate::spool), which it also opens. Neither producers nor the courier of the sink wait for the disk, nor does
+//! whoever makes the delivery.
 //!
 //! ```text
 //! producers -> queue -------------------------> courier -> sink
@@ -9,7 +10,7 @@
 //! ```
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,12 +24,14 @@ use crate::directories::{self, LeftOnDisk};
 use crate::items::{Item, Items, List};
 use crate::settings::Holds;
 use crate::shared::Shared;
-use crate::spool::{OF_ANOTHER, Owner, Spool};
+use crate::spool::{self, GONE, OF_ANOTHER, Owner, Spool};
 
 /// For how long a disk fails until that is told: the directory of a handler that is replaced is in use until that closes.
 const GRACE: Duration = Duration::from_secs(30);
 /// How often a keeper that sleeps tries to remove what it could not.
 const TIDYING: Duration = Duration::from_secs(1);
+/// How often a keeper that sleeps looks whether the directory is where it was, if it has something there.
+const LOOK: Duration = Duration::from_secs(10);
 /// How often a keeper that sleeps looks for an injected fault, where there are any, and whether its directory is free.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -47,8 +50,39 @@ pub struct Spill {
 
 impl Spill {
     fn open(&self) -> io::Result<Spool> {
+        let Some(_opening) = directories::opening(&self.directory) else {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "another handler is opening it"));
+        };
         Spool::open(&self.directory, self.bytes, &self.owner)
     }
+}
+
+/// Creates the directory of a [`Spill`], as it is done when that is opened; for who wants to tell at once that it cannot be used. It may not return, as the
+/// file system may hang.
+///
+/// Errors: it cannot be used, and no time makes that better.
+pub fn prepare(directory: &Path) -> io::Result<()> {
+    match spool::prepare(directory) {
+        Err(error) if is_lasting(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether no time makes it better.
+fn is_lasting(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        AlreadyExists, InvalidData, InvalidFilename, NotADirectory, PermissionDenied, ReadOnlyFilesystem,
+    };
+    matches!(
+        error.kind(),
+        OF_ANOTHER
+            | AlreadyExists
+            | InvalidData
+            | InvalidFilename
+            | NotADirectory
+            | PermissionDenied
+            | ReadOnlyFilesystem
+    )
 }
 
 /// Items that can be kept on disk.
@@ -94,32 +128,22 @@ impl<T: StoredItem> StoredItems for List<T> {
 /// Bytes of the length of an item.
 const LENGTH: usize = size_of::<u32>();
 
-/// Opens the directory; `None` while a delivery that closes, such as that of a replaced handler, still uses it, and while it has items of another
-/// owner.
-///
-/// Errors: it cannot be used.
-pub(crate) fn open(spill: &Spill) -> io::Result<Option<Spool>> {
-    match spill.open() {
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | OF_ANOTHER) => Ok(None),
-        spool => spool.map(Some),
-    }
-}
-
 /// Starts the keeper.
 ///
 /// Errors: its thread cannot be created.
-pub(crate) fn start<B: StoredItems>(
-    spill: Spill,
-    spool: Option<Spool>,
-    holds: Holds,
-    shared: &Arc<Shared<B>>,
-) -> io::Result<()> {
+pub(crate) fn start<B: StoredItems>(spill: Spill, holds: Holds, shared: &Arc<Shared<B>>) -> io::Result<()> {
     directories::want(&spill.directory, &spill.home);
-    if spool.is_some() {
-        directories::take(&spill.directory);
-    }
-    let (condition, refusal, directory) = (Condition::default(), String::new(), spill.directory.clone());
-    let keeper = Mutex::new(Keeper { spill, spool, refusal, holds, hand: B::default(), condition });
+    let directory = spill.directory.clone();
+    let keeper = Mutex::new(Keeper {
+        spill,
+        spool: None,
+        refusal: String::new(),
+        holds,
+        hand: B::default(),
+        condition: Condition::default(),
+        away_since: None,
+        next_look: None,
+    });
     let has_ended = Arc::new(AtomicBool::new(false));
     let is_expected = Arc::clone(&has_ended);
     let shared = Arc::clone(shared);
@@ -142,15 +166,19 @@ pub(crate) fn start<B: StoredItems>(
 
 struct Keeper<B> {
     spill: Spill,
-    /// `None` until the directory is free.
+    /// `None` until the directory is opened.
     spool: Option<Spool>,
-    /// Why it is not free.
+    /// Why it is not.
     refusal: String,
     /// Ended when the server stops.
     holds: Holds,
     /// What is to be written; it survives a panic.
     hand: B,
     condition: Condition,
+    /// Since when the directory is not where it was.
+    away_since: Option<Instant>,
+    /// When it looks whether that is where it was, if nothing else does.
+    next_look: Option<Instant>,
 }
 
 /// What a disk does. One kind may fail while another works.
@@ -247,18 +275,13 @@ impl<B: StoredItems> Keeper<B> {
                     shared.has_ended.send_replace(has_ended);
                     return;
                 }
-                DiskStep::Sleep if is_injection_enabled() || self.spool.is_none() => {
-                    shared.disk.wait_for(&mut queue, INTERVAL);
-                    continue;
-                }
-                DiskStep::Sleep if self.condition.is_untidy() => {
-                    shared.disk.wait_for(&mut queue, TIDYING);
-                    drop(queue);
-                    self.tidy(shared);
-                    continue;
-                }
                 DiskStep::Sleep => {
-                    shared.disk.wait(&mut queue);
+                    match self.pause() {
+                        Some(pause) => drop(shared.disk.wait_for(&mut queue, pause)),
+                        None => shared.disk.wait(&mut queue),
+                    }
+                    drop(queue);
+                    self.look_after(shared);
                     continue;
                 }
                 DiskStep::WaitUntil(until) => {
@@ -282,8 +305,36 @@ impl<B: StoredItems> Keeper<B> {
         }
     }
 
+    /// How long it sleeps at most; `None`: until it is woken.
+    fn pause(&self) -> Option<Duration> {
+        match &self.spool {
+            None => Some(INTERVAL),
+            Some(_) if is_injection_enabled() => Some(INTERVAL),
+            Some(_) if self.condition.is_untidy() => Some(TIDYING),
+            Some(spool) if spool.items() > 0 => Some(LOOK),
+            Some(_) => None,
+        }
+    }
+
+    /// Does between two sleeps what nobody asks for.
+    fn look_after(&mut self, shared: &Shared<B>) {
+        if self.condition.is_untidy() {
+            self.tidy(shared);
+        }
+        let now = Instant::now();
+        if self.next_look.is_none_or(|at| now >= at) {
+            self.next_look = Some(now + LOOK);
+            if self.spool.as_ref().is_some_and(|spool| spool.items() > 0) {
+                self.give_up_if_gone(shared);
+            }
+        }
+    }
+
     /// Tells what is left on disk, unless another delivery goes on with it.
-    fn leave(&self, shared: &Shared<B>) {
+    fn leave(&mut self, shared: &Shared<B>) {
+        if let Some(error) = self.gone(shared) {
+            self.give_up(shared, &error);
+        }
         let Spill { directory, owner, .. } = &self.spill;
         let (items, bytes) = self.spool.as_ref().map_or((0, 0), |spool| (spool.items(), spool.bytes()));
         let (name, detail) = (shared.name.task, shared.name.detail.clone());
@@ -311,35 +362,93 @@ impl<B: StoredItems> Keeper<B> {
         if self.spool.is_some() {
             return;
         }
-        let opened = self.spill.open();
-        let mut queue = shared.queue.lock();
-        let signal = match opened {
+        let opened = {
+            let _asked = shared.ask_disk();
+            self.spill.open()
+        };
+        match opened {
             Ok(spool) => {
                 directories::take(&self.spill.directory);
-                let signal = queue.recovered(spool.items(), spool.bytes());
+                let signal = shared.queue.lock().recovered(spool.items(), spool.bytes());
                 self.spool = Some(spool);
-                signal
+                self.note(shared, Work::Write, Ok(()));
+                shared.follow(signal);
             }
             Err(error) => {
                 self.refusal = error.to_string();
-                queue.disk_not_open(self.refusal.clone());
-                drop(queue);
-                if error.kind() == OF_ANOTHER {
+                let signal = shared.queue.lock().disk_not_open(self.refusal.clone());
+                shared.follow(signal);
+                if is_lasting(&error) {
                     self.condition.is_lasting(Work::Write);
                 }
-                return self.note(shared, Work::Write, Err(&error.to_string()));
+                self.note(shared, Work::Write, Err(&error.to_string()));
+            }
+        }
+    }
+
+    /// Why the directory with items that are to be on disk is not where it was; `None`: it is there, as far as one can tell.
+    fn gone(&mut self, shared: &Shared<B>) -> Option<io::Error> {
+        let _asked = shared.ask_disk();
+        let spool = self.spool.as_mut().filter(|spool| spool.items() > 0)?;
+        spool.check().err().filter(|error| error.kind() == GONE)
+    }
+
+    /// Gives up a directory that was removed, or that was moved away for a while, or has been somebody else's since its lock was removed. Returns whether it
+    /// did: then it is opened anew.
+    fn give_up_if_gone(&mut self, shared: &Shared<B>) -> bool {
+        let found = {
+            let _asked = shared.ask_disk();
+            self.spool.as_mut().map(|spool| (spool.check(), spool.is_removed()))
+        };
+        let (error, is_removed) = match found {
+            Some((Err(error), is_removed)) => (error, is_removed),
+            Some((Ok(()), _)) | None => {
+                self.away_since = None;
+                return false;
             }
         };
-        drop(queue);
-        self.note(shared, Work::Write, Ok(()));
+        let may_come_back = match error.kind() {
+            GONE => !is_removed,
+            io::ErrorKind::WouldBlock => true,
+            // Nobody knows whether it is there.
+            _ => return false,
+        };
+        let now = Instant::now();
+        let since = *self.away_since.get_or_insert(now);
+        if may_come_back && now.saturating_duration_since(since) < GRACE {
+            return false;
+        }
+        self.give_up(shared, &error);
+        true
+    }
+
+    /// The directory is gone with what was there.
+    fn give_up(&mut self, shared: &Shared<B>, error: &io::Error) {
+        (self.spool, self.away_since) = (None, None);
+        let (lost, signal) = shared.queue.lock().gone(error.to_string());
         shared.follow(signal);
+        let (directory, owner) = (self.spill.directory.display(), &self.spill.owner);
+        match lost {
+            0 => tracing::warn!(%directory, "{error}, with nothing in it that {owner} was to send"),
+            items => tracing::warn!(
+                %directory,
+                items,
+                "{error}: {items} items that were kept there are not sent by {owner} and count as failed"
+            ),
+        }
     }
 
     /// Removes what could not be removed.
     fn tidy(&mut self, shared: &Shared<B>) {
         let Some(spool) = &mut self.spool else { return };
-        let tidied = spool.tidy().map_err(|error| error.to_string());
+        let tidied = {
+            let _asked = shared.ask_disk();
+            spool.tidy().map_err(|error| error.to_string())
+        };
         self.note_removal(shared, tidied.as_ref().copied().map_err(String::as_str));
+        if tidied.is_err() {
+            self.give_up_if_gone(shared);
+        }
     }
 
     fn store(&mut self, shared: &Shared<B>) {
@@ -349,6 +458,7 @@ impl<B: StoredItems> Keeper<B> {
                 let mut payload = Vec::with_capacity(self.hand.bytes());
                 self.hand.encode(&mut payload);
                 let items = u32::try_from(self.hand.len()).unwrap_or(u32::MAX);
+                let _asked = shared.ask_disk();
                 match spool.push(items, &payload) {
                     Ok(true) => WriteOutcome::Yes(spool.bytes()),
                     Ok(false) => WriteOutcome::Full,
@@ -356,6 +466,10 @@ impl<B: StoredItems> Keeper<B> {
                 }
             }
         };
+        if matches!(outcome, WriteOutcome::Failed(_)) && self.give_up_if_gone(shared) {
+            // What is in hand is written once it is opened anew.
+            return;
+        }
         match &outcome {
             WriteOutcome::Yes(_) => self.note(shared, Work::Write, Ok(())),
             WriteOutcome::Full => {}
@@ -372,6 +486,7 @@ impl<B: StoredItems> Keeper<B> {
             mixer_base::warn_limited!(1, %directory, "entries that were kept on disk are lost: {why}");
             shared.queue.lock().unreadable(items, bytes, why)
         };
+        let asked = shared.ask_disk();
         let outcome = match spool.oldest() {
             Ok(Some(record)) => {
                 let batch = B::decode(&record.payload).filter(|batch| batch.len() == record.items as usize);
@@ -392,11 +507,13 @@ impl<B: StoredItems> Keeper<B> {
             // INVARIANT: the spool has what the queue was told.
             Ok(None) => Ok(unreadable(u64::MAX, spool.bytes(), "a record is missing".to_owned())),
         };
+        drop(asked);
         match outcome {
             Ok(signal) => {
                 self.note(shared, Work::Read, Ok(()));
                 shared.follow(signal);
             }
+            Err(_) if self.give_up_if_gone(shared) => {}
             Err(error) => {
                 shared.queue.lock().disk_failed(Instant::now(), error.to_string());
                 self.note(shared, Work::Read, Err(&error.to_string()));
@@ -406,11 +523,17 @@ impl<B: StoredItems> Keeper<B> {
 
     fn remove(&mut self, shared: &Shared<B>) {
         let Some(spool) = &mut self.spool else { return };
+        let asked = shared.ask_disk();
         let trouble = spool.remove_oldest().err().map(|error| error.to_string());
+        drop(asked);
         let bytes = spool.bytes();
         self.note_removal(shared, trouble.as_deref().map_or(Ok(()), Err));
+        let is_trouble = trouble.is_some();
         let signal = shared.queue.lock().removed(bytes, trouble);
         shared.follow(signal);
+        if is_trouble {
+            self.give_up_if_gone(shared);
+        }
     }
 }
 

@@ -93,12 +93,12 @@ impl<B: Items, S: AsyncSink<B>> TaskCourier<B, S> {
         let Wake::Task(work) = &shared.wake else { return false };
         loop {
             let step = shared.queue.lock().next(Instant::now().into_std(), &mut self.batch);
+            if matches!(step, Step::Deliver | Step::LeaveUntil(_)) {
+                shared.left();
+            }
             match step {
-                Step::Deliver => {
-                    shared.left();
-                    return true;
-                }
-                Step::WaitUntil(until) => tokio::select! {
+                Step::Deliver => return true,
+                Step::WaitUntil(until) | Step::LeaveUntil(until) => tokio::select! {
                     () = work.notified() => {}
                     () = tokio::time::sleep_until(until.into()) => {}
                 },

@@ -120,7 +120,9 @@ impl<B: Items, S> ThreadCourier<B, S> {
                     shared.left();
                     return true;
                 }
-                Step::WaitUntil(until) => drop(work.wait_until(&mut queue, until)),
+                Step::WaitUntil(until) | Step::LeaveUntil(until) => {
+                    work.wait_until(&mut queue, until);
+                }
                 Step::Sleep if is_injection_enabled() => {
                     work.wait_for(&mut queue, FAULT_INTERVAL);
                     fault.check();

@@ -146,7 +146,7 @@ fn row(delivery: &DeliveryInfo) -> Markup {
             th scope="row" { (delivery.name) @if !delivery.detail.is_empty() { br; small.dim { (delivery.detail) } } }
             td data-label="State" { span.pill.(class) { (delivery.state) } @if let Some(trouble) = &delivery.trouble { " " span.trouble { (format::message(trouble)) } } }
             td data-label="Queue" { (queue(delivery.queued, delivery.max_queued, "items")) (queue(delivery.queued_bytes, delivery.max_queued_bytes, "bytes"))
-                @if delivery.spilled > 0 { (queue(usize::try_from(delivery.spilled).unwrap_or(usize::MAX), None, "items on disk")) } }
+                @if delivery.on_disk > 0 { (queue(usize::try_from(delivery.on_disk).unwrap_or(usize::MAX), None, "items on disk")) } }
             td.number data-label="Accepted" { (format::count(delivery.accepted)) }
             td.number data-label="Delivered" { (format::count(delivery.delivered)) }
             td.number data-label="In flight" { (format::count(delivery.in_flight as u64)) }

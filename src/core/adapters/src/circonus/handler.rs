@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::task::Task;
-use mixer_delivery::{Delivery, List, Retry, Settings};
+use mixer_delivery::{Delivery, Holds, List, Retry, Settings};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, Env, HandleReport, Handler, HandlerError, HandlerStatus, Instance, Reply,
 };
@@ -70,6 +70,7 @@ impl CirconusHandler {
         let settings = Settings {
             memory: Some(Arc::clone(memory.share(Purpose::Queues))),
             retry: RETRY,
+            holds: Holds::clone(&env.commons.get::<Holds>()),
             ..Settings::default()
         };
         let trap = trap.map_err(BuildError::Refused)?;

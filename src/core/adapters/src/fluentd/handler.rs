@@ -172,9 +172,9 @@ impl Handler for FluentdHandler {
             capacity: self.queue,
             dropped: status.full,
         };
-        let notes = match status.spilled {
+        let notes = match status.on_disk {
             0 => Vec::new(),
-            spilled => vec![("entries on disk", spilled.to_string())],
+            on_disk => vec![("entries on disk", on_disk.to_string())],
         };
         let trouble = self.delivery.trouble();
         HandlerStatus { trouble, queues: vec![queue], notes, ..HandlerStatus::default() }

@@ -1,6 +1,6 @@
 //! The handler of the otlp adapter.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,9 +84,7 @@ impl OtlpHandler {
             })
             .collect();
         let sending = Sending { params, resources: Resources::new(params), env };
-        let has_logs = feeds.iter().any(|feed| matches!(feed, Feed::Log(_)));
-        let has_spans =
-            params.sample_probability > 0.0 && feeds.iter().any(|feed| matches!(feed, Feed::Span(_)));
+        let [has_logs, has_spans] = kept(params, instances);
         // The reader waits for room: points are dropped only if there is no memory for those that wait.
         let newest = WhenFull::DropNewest;
         let configured = params.when_full.with(params.hold_timeout);
@@ -117,6 +115,26 @@ impl OtlpHandler {
             tracing::warn!(handler = &*self.name, suppressed, "{what}: {why}");
         }
     }
+}
+
+/// Whether there are log records, and spans.
+fn kept(params: &Params, instances: &[BoundInstance]) -> [bool; 2] {
+    let has = |name: &str| instances.iter().any(|instance| &*instance.template.name == name);
+    [has("logentry"), has("tracespan") && params.sample_probability > 0.0]
+}
+
+/// The directory of a signal in that of the handler.
+fn spill_directory<T: Exported>(params: &Params) -> PathBuf {
+    Path::new(&params.spill_directory).join(T::SIGNAL.name())
+}
+
+/// Where log records and spans are kept on disk, if they are.
+pub(super) fn spill_directories(params: &Params, instances: &[BoundInstance]) -> Vec<PathBuf> {
+    let [has_logs, has_spans] =
+        kept(params, instances).map(|is_there| is_there && !params.spill_directory.is_empty());
+    let logs = has_logs.then(|| spill_directory::<Record>(params));
+    let spans = has_spans.then(|| spill_directory::<SpanItem>(params));
+    logs.into_iter().chain(spans).collect()
 }
 
 /// What the three deliveries have in common.
@@ -161,8 +179,7 @@ impl Sending<'_> {
             return self.deliver(task, when_full, wait);
         }
         let (settings, exporter) = (self.settings(when_full, wait), self.exporter::<T>()?);
-        let home = Path::new(&self.params.spill_directory);
-        let directory = home.join(T::SIGNAL.name());
+        let (home, directory) = (Path::new(&self.params.spill_directory), spill_directory::<T>(self.params));
         let bytes = u64::from(self.params.spill_megabytes) << 20;
         let name = &*self.env.handler_name;
         let owner = Owner { adapter: "otlp", handler: name.to_owned() };

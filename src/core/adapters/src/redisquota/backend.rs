@@ -12,6 +12,7 @@ mod repeated;
 mod replies;
 mod scripts;
 mod seen;
+mod silent;
 mod status;
 mod target;
 mod without_redis;

@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 mod stop;
+mod told;
 
 use super::*;
 use crate::sink::Tally;

@@ -10,6 +10,8 @@ use crate::items::Items;
 const RECORD: usize = 1 << 20;
 /// The pause after an error of the disk.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
+/// How long a courier waits for the disk: to be opened at the start, since what is there is older, and to take one record more at the end.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl<B: Items> Queue<B> {
     /// Keeps what has no room on disk.
@@ -30,9 +32,18 @@ impl<B: Items> Queue<B> {
         self.backlog.is_some()
     }
 
-    /// Whether items that wait go to the disk: older ones are there, the sink fails, the queue is half full, or the courier has ended.
+    /// Whether the courier has ended, or waits until everything is on disk.
+    fn has_left(&self) -> bool {
+        self.is_closing && (self.is_late || self.courier == Courier::Stopped || self.left_by.is_some())
+    }
+
+    /// Whether items that wait go to the disk: older ones are there, the sink fails, the queue is half full, or the courier leaves them there. Never while
+    /// the courier of a delivery that closes goes on because the disk takes nothing.
     fn spills(&self, backlog: &Backlog<B>) -> bool {
-        let has_ended = self.is_closing && (self.is_late || self.courier == Courier::Stopped);
+        let has_ended = self.has_left();
+        if self.is_closing && !has_ended && !backlog.can_take() {
+            return false;
+        }
         let is_pressed = backlog.is_pressed || self.failures.in_a_row() > 0 || self.is_half_full();
         !self.waiting.is_empty() && (has_ended || is_pressed || backlog.holds_older())
     }
@@ -57,28 +68,70 @@ impl<B: Items> Queue<B> {
         Signal::None
     }
 
-    /// Whether the courier ends now, and what it has is kept on disk: the delivery closes, and what is left would not be delivered soon.
-    pub(super) fn leaves_rest(&self) -> bool {
+    /// Whether what the courier has is to be kept on disk: the delivery closes, what is left would not be delivered soon, and the disk takes it.
+    fn leaves_rest(&self) -> bool {
         let Some(backlog) = self.backlog.as_ref().filter(|_| self.is_closing) else { return false };
-        backlog.has_some() || self.failures.in_a_row() > 0
+        let would_stay = self.left_by.is_some() || backlog.has_some() || self.failures.in_a_row() > 0;
+        backlog.can_take() && would_stay
+    }
+
+    /// The courier leaves what it has to the disk, and ends once everything is there: the next process goes on with it. `None`: it is not to leave it, or the
+    /// disk does not take it, or not in time; then the courier delivers until its deadline.
+    pub(super) fn leave_to_disk(&mut self, now: Instant, batch: &mut B) -> Option<Step> {
+        if !self.leaves_rest() {
+            self.left_by = None;
+            return None;
+        }
+        let by = *self.left_by.get_or_insert(now + PATIENCE);
+        self.leave(batch);
+        let is_in_memory = self.backlog.as_ref().is_some_and(Backlog::has_in_memory);
+        if self.waiting.is_empty() && !is_in_memory {
+            return Some(Step::End);
+        }
+        if now < by {
+            self.courier = Courier::Awaiting;
+            return Some(Step::LeaveUntil(by));
+        }
+        self.courier = Courier::Busy;
+        self.left_by = None;
+        if let Some(backlog) = &mut self.backlog {
+            backlog.refuses = true;
+        }
+        None
     }
 
     /// What the courier, whose batch is empty, does about the disk, which comes before what waits; `None`: nothing.
     pub(super) fn next_from_disk(&mut self, now: Instant, batch: &mut B) -> Option<Step> {
         let backlog = self.backlog.as_mut()?;
-        let is_older = backlog.has_some();
-        if let Some(loaded) = backlog.take_loaded() {
-            *batch = loaded;
+        let (is_closing, is_older) = (self.is_closing, backlog.has_some());
+        let next = match backlog.take_loaded() {
+            None if is_closing => backlog.take_left(),
+            loaded => loaded,
+        };
+        if let Some(next) = next {
+            *batch = next;
             self.in_flight = batch.len();
             self.memory.courier = batch.memory();
             self.failures.begin(now);
             return Some(Step::Deliver);
         }
-        if is_older {
+        let is_awaited = match is_closing {
+            // What is on disk stays there. What the disk does not take comes back from the keeper.
+            true => backlog.is_in_hand() && self.waiting.is_empty(),
+            false => is_older,
+        };
+        if is_awaited {
             self.courier = Courier::Awaiting;
             return Some(Step::Sleep);
         }
-        None
+        if is_closing || backlog.is_tried {
+            return None;
+        }
+        let by = *self.opened_by.get_or_insert(now + PATIENCE);
+        (now < by).then(|| {
+            self.courier = Courier::Awaiting;
+            Step::WaitUntil(by)
+        })
     }
 
     /// The courier ends, and what it has is kept on disk.
@@ -107,10 +160,10 @@ impl<B: Items> Queue<B> {
         let due = due.unwrap_or_else(|| now + self.settings.batching.wait);
         let spills = self.spills(backlog);
         if hand.is_empty() {
-            if let Some(left) = backlog.take_left() {
-                *hand = left;
-            } else if spills && (self.is_closing || self.is_full_batch() || self.is_half_full() || now >= due)
-            {
+            let is_left = backlog.write_left(hand, self.has_left() || !self.is_closing);
+            // What waits is newer.
+            let spills = spills && !is_left;
+            if spills && (self.is_closing || self.is_full_batch() || self.is_half_full() || now >= due) {
                 let batching = self.settings.batching;
                 self.since = None;
                 self.waiting.move_front(hand, batching.items, batching.bytes.min(RECORD));
@@ -186,7 +239,9 @@ impl<B: Items> Queue<B> {
 
     /// The keeper has written what it has in hand, or tried.
     pub(crate) fn stored(&mut self, now: Instant, hand: &mut B, stored: Stored) -> Signal {
-        let is_closing = self.is_closing;
+        let (is_closing, has_ended) = (self.is_closing, self.courier == Courier::Stopped);
+        // It gets on, or the courier does.
+        self.left_by = self.left_by.filter(|_| matches!(stored, Stored::Yes(_))).map(|_| now + PATIENCE);
         let mut closed = 0;
         let signal = self.at_disk(|backlog| {
             let (is_full, why) = match stored {
@@ -195,10 +250,14 @@ impl<B: Items> Queue<B> {
                 Stored::Failed(why) => (false, why),
             };
             backlog.trouble = Some(why);
-            if is_closing {
+            backlog.refuses = true;
+            if is_closing && has_ended {
                 closed = hand.len() as u64;
                 hand.clear();
                 backlog.holds(hand);
+            } else if is_closing {
+                // The courier has it once more.
+                backlog.leave_hand(hand);
             } else if !backlog.not_stored(hand, is_full) && !is_full {
                 backlog.not_before = Some(now + DISK_PAUSE);
             }
@@ -209,10 +268,16 @@ impl<B: Items> Queue<B> {
     }
 
     /// The disk cannot be opened yet; what is to be written has failed until then.
-    pub(crate) fn disk_not_open(&mut self, why: String) {
-        if let Some(backlog) = &mut self.backlog {
-            backlog.trouble = Some(why);
-        }
+    pub(crate) fn disk_not_open(&mut self, why: String) -> Signal {
+        self.at_disk(|backlog| backlog.not_open(why))
+    }
+
+    /// What was on disk is not there any more. Returns how many items are lost with it.
+    pub(crate) fn gone(&mut self, why: String) -> (u64, Signal) {
+        let mut lost = 0;
+        let signal = self.at_disk(|backlog| lost = backlog.gone(why));
+        self.count_failed(lost);
+        (lost, signal)
     }
 
     /// The disk cannot be read now; it is tried again after a pause.
@@ -228,6 +293,8 @@ impl<B: Items> Queue<B> {
         let Some(backlog) = &mut self.backlog else { return Signal::None };
         change(backlog);
         let goes_on = match self.courier {
+            // It may be that everything is on disk, or that the disk does not take it.
+            Courier::Awaiting if self.is_closing => true,
             Courier::Awaiting => backlog.has_loaded() || !backlog.holds_older(),
             // It fell asleep before the disk was opened, which had something.
             Courier::Sleeping => backlog.has_loaded(),

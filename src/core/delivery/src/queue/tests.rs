@@ -1,7 +1,7 @@
 mod events;
 mod properties;
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +56,7 @@ struct Disk {
     doing: Keeping,
     /// Whether the next record that is read is damaged.
     is_damaged: bool,
+    is_open: bool,
 }
 
 /// What the keeper of the model does.
@@ -78,6 +79,7 @@ impl Disk {
             hand: List::default(),
             doing: Keeping::Sleeping,
             is_damaged: false,
+            is_open: true,
         }
     }
 
@@ -113,6 +115,10 @@ struct Stage {
     sink: (Duration, Conduct),
     disk: Option<Disk>,
     is_closing: bool,
+    /// Whether the deadline of closing has passed.
+    is_late: bool,
+    /// How many items were delivered until it closed. A disk that opened late had older ones than those before.
+    in_order: Option<usize>,
     /// Whether the courier is started by items that arrive after it has ended.
     restarts: bool,
     /// The first number of this process, and the next one.
@@ -144,23 +150,56 @@ impl Stage {
         stage.queue = Queue::new(settings, false).with_backlog();
         stage.restarts = false;
         (stage.first_number, stage.next_number) = (first_number, first_number);
-        stage.recovered = disk.items() as u64;
+        let is_open = disk.is_open;
         stage.promised = disk.numbers().collect();
-        if stage.recovered > 0 {
-            // Nobody waits yet.
-            let _ = stage.queue.recovered(stage.recovered, stage.recovered);
-        }
-        stage.disk = Some(disk);
+        stage.disk = Some(Disk { is_open: false, ..disk });
         stage.start();
+        if is_open {
+            stage.open();
+        } else {
+            let signal = stage.queue.disk_not_open("in use".to_owned());
+            stage.follow(signal);
+        }
         stage.keep();
         stage
+    }
+
+    /// The directory is opened.
+    fn open(&mut self) {
+        let Some(disk) = self.disk.as_mut().filter(|disk| !disk.is_open) else { return };
+        disk.is_open = true;
+        let items = disk.items() as u64;
+        self.recovered += items;
+        if items > 0 && self.next_number > self.first_number {
+            self.in_order = Some(0);
+        }
+        let signal = self.queue.recovered(items, items);
+        self.follow(signal);
+        self.keep();
+    }
+
+    /// Somebody removes the directory, which is made anew.
+    fn remove_directory(&mut self) {
+        let Some(disk) = &mut self.disk else { return };
+        if !disk.is_open || matches!(disk.doing, Keeping::Working(..)) {
+            return;
+        }
+        let numbers: Vec<u64> = disk.numbers().collect();
+        disk.records.clear();
+        // The oldest record may be in memory.
+        let (lost, signal) = self.queue.gone("removed".to_owned());
+        self.lost.extend(&numbers[numbers.len() - lost as usize..]);
+        self.promised.retain(|number| !numbers.contains(number));
+        disk.is_open = false;
+        self.follow(signal);
+        self.open();
     }
 
     /// The process is killed: what is in memory is lost.
     fn kill(&mut self) {
         let Some(disk) = self.disk.take() else { return };
-        let disk =
-            Disk { records: disk.records, works: disk.works, takes: disk.takes, ..Disk::new(disk.room) };
+        let Disk { records, works, takes, is_open, room, .. } = disk;
+        let disk = Disk { records, works, takes, is_open, ..Disk::new(room) };
         let memory = self.settings.memory.as_ref().map(|share| Arc::new(Share::new(share.limit())));
         let now = self.now;
         let sink = self.sink;
@@ -180,6 +219,8 @@ impl Stage {
             sink: (Duration::ZERO, Conduct::Delivers),
             disk: None,
             is_closing: false,
+            is_late: false,
+            in_order: None,
             restarts,
             first_number: 0,
             next_number: 0,
@@ -250,8 +291,9 @@ impl Stage {
     fn finish_disk_step(&mut self, step: DiskStep) {
         let Some(disk) = &mut self.disk else { return };
         disk.doing = Keeping::Sleeping;
+        let closed = self.queue.status().closed;
         let signal = match step {
-            DiskStep::Store if !disk.works => {
+            DiskStep::Store if !disk.works || !disk.is_open => {
                 self.queue.stored(self.now, &mut disk.hand, Stored::Failed("broken".to_owned()))
             }
             DiskStep::Store if disk.items() + disk.hand.len() > disk.room => {
@@ -282,12 +324,14 @@ impl Stage {
             }
             DiskStep::Sleep | DiskStep::WaitUntil(_) | DiskStep::End => unreachable!(),
         };
+        let is_dropped = self.queue.status().closed > closed;
+        assert!(!is_dropped || self.is_late, "what the disk does not take is delivered until the deadline");
         self.drop_unfollowed();
         self.follow(signal);
         self.keep();
     }
 
-    /// What cannot be written while it closes is dropped, and what the sink has at the deadline; which items is not followed here.
+    /// What cannot be written at the deadline is dropped, and what the sink has at the deadline; which items is not followed here.
     fn drop_unfollowed(&mut self) {
         let closed = self.queue.status().full + self.queue.status().closed - self.dropped.len() as u64;
         self.dropped.extend((0..closed).map(|_| u64::MAX));
@@ -320,6 +364,7 @@ impl Stage {
             return;
         }
         self.close();
+        self.is_late = true;
         if matches!(self.doing, Doing::Delivering(_)) {
             let numbers: Vec<u64> = self.batch.as_slice().iter().map(|parcel| parcel.0).collect();
             let (removed, delivered) = match self.sink.1 {
@@ -389,14 +434,17 @@ impl Stage {
     fn step(&mut self) {
         if !self.batch.is_empty() {
             self.doing = match self.queue.next(self.now, &mut self.batch) {
-                Step::End if self.disk.is_some() && self.is_closing => {
-                    self.keep();
-                    Doing::Nothing
-                }
+                Step::End if self.disk.is_some() && self.is_closing => Doing::Nothing,
+                // What it had is left to the disk, which does not take it in time, or comes back from there.
+                Step::Sleep if self.disk.is_some() && self.is_closing => Doing::Sleeping,
                 Step::Deliver => Doing::Delivering(self.now + self.sink.0),
                 Step::WaitUntil(until) if until > self.now => Doing::Pausing(until),
+                Step::LeaveUntil(until) if until > self.now && self.disk.is_some() => Doing::Pausing(until),
                 step => panic!("{step:?} while a batch is to be tried again"),
             };
+            if self.disk.is_some() {
+                self.keep();
+            }
             return;
         }
         let waiting = (self.queue.waiting.len(), self.queue.waiting.bytes());
@@ -426,6 +474,10 @@ impl Stage {
                 assert!(self.disk.is_some() || !is_due && until > self.now && until == seen + wait);
                 self.seen = Some(seen);
                 Doing::Gathering(until)
+            }
+            Step::LeaveUntil(until) => {
+                assert!(self.disk.is_some() && self.is_closing && until > self.now);
+                Doing::Pausing(until)
             }
             Step::Sleep => {
                 assert!(self.disk.is_some() || waiting.0 == 0 && !self.is_closing);
@@ -528,6 +580,8 @@ impl Stage {
                     disk.is_damaged = true;
                 }
             }
+            Event::Open => self.open(),
+            Event::Remove => self.remove_directory(),
             Event::Kill => self.kill(),
             Event::Close => self.close(),
             Event::Deadline => self.deadline(),
@@ -537,6 +591,7 @@ impl Stage {
 
     fn close(&mut self) {
         self.is_closing = true;
+        self.in_order.get_or_insert(self.delivered.len());
         let signal = self.queue.close();
         self.follow(signal);
         self.keep();
@@ -550,8 +605,12 @@ impl Stage {
         assert_eq!(status.failed, self.lost.len() as u64);
         assert_eq!(status.full + status.closed, self.dropped.len() as u64);
         assert_eq!(status.queued, self.waiting.len());
-        let is_ordered = !self.promised.is_sorted() || self.delivered.is_sorted();
-        assert!(is_ordered, "items are delivered once, in order: {:?}", self.delivered);
+        // While it closes, what the disk does not take comes before what is there.
+        let in_order = &self.delivered[..self.in_order.unwrap_or(self.delivered.len())];
+        let is_ordered = !self.promised.is_sorted() || in_order.is_sorted();
+        assert!(is_ordered, "items are delivered in order: {:?}", self.delivered);
+        let distinct: HashSet<u64> = self.delivered.iter().copied().collect();
+        assert_eq!(distinct.len(), self.delivered.len(), "items are delivered once: {:?}", self.delivered);
         let bounds = self.settings.bounds;
         if !bounds.takes_larger {
             assert!(status.queued <= bounds.items && status.queued_bytes <= bounds.bytes, "{status:?}");

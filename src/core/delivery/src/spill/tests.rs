@@ -180,13 +180,145 @@ async fn a_stop_tells_what_the_disk_does_not_take() {
     let directory = tempfile::tempdir().unwrap();
     let backend = Backend::default();
     let first = open(directory.path(), &backend);
-    // Its directory is in use.
+    // More than there is room for without the directory.
+    send(&first, 0..3000).await;
     let second = open(directory.path(), &backend);
-    for delivery in [&first, &second] {
-        send(delivery, 0..50).await;
-    }
-    assert_eq!((second.close(PATIENCE).await, second.status().closed), (false, 50));
+    send(&second, 0..50).await;
+    let limit = Duration::from_millis(300);
+    let started = Instant::now();
+    assert_eq!((second.close(limit).await, second.status().closed), (false, 50));
+    assert!(started.elapsed() >= limit, "they are tried until then");
     assert_eq!((first.close(PATIENCE).await, first.status().closed), (true, 0));
+}
+
+/// As a handler without a directory does.
+#[tokio::test]
+async fn while_the_disk_takes_nothing_what_waits_at_the_end_is_sent() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("spill");
+    let of_another = Owner { handler: "b.test.ns".to_owned(), ..Owner::for_tests() };
+    assert!(crate::spool::Spool::open(&path, 1 << 20, &of_another).unwrap().push(1, b"kept").unwrap());
+    let backend = Backend::default();
+    let delivery = open(directory.path(), &backend);
+    send(&delivery, 0..300).await;
+    until("the sink fails", || delivery.status().failures_in_a_row > 0).await;
+    let comes_back = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        backend.works(true);
+    };
+    let (is_done, ()) = tokio::join!(delivery.close(PATIENCE), comes_back);
+    let status = delivery.status();
+    assert!(is_done, "{status:?}");
+    assert_eq!((status.delivered, status.closed), (300, 0), "{status:?}");
+}
+
+#[tokio::test]
+async fn a_directory_that_is_removed_is_given_up_and_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let (backend, path) = (Backend::default(), directory.path().join("spill"));
+    let delivery = open(directory.path(), &backend);
+    send(&delivery, 0..5000).await;
+    until("everything is on disk", || delivery.status().queued == 0).await;
+    until("and nothing on its way", || delivery.status().spilled == delivery.status().on_disk).await;
+    std::fs::remove_dir_all(&path).unwrap();
+    send(&delivery, 5000..6000).await;
+    until("it is noticed", || delivery.status().failed > 0).await;
+    until("what comes then is on disk", || {
+        let status = delivery.status();
+        status.queued == 0 && status.on_disk > 0
+    })
+    .await;
+    let status = delivery.status();
+    // Those that were in memory as well are not lost.
+    let in_memory = 2 * 200;
+    assert!(status.failed >= 5000 - in_memory && status.failed <= 5000 && status.adds_up(), "{status:?}");
+    assert!(path.join("00000001.spool").exists());
+    backend.works(true);
+    until("the rest is delivered", || delivery.status().waiting() == 0).await;
+    let kept = backend.kept.lock().clone();
+    let status = delivery.status();
+    assert_eq!(kept.len() as u64, 6000 - status.failed);
+    assert!(kept.is_sorted() && kept.ends_with(&(5000..6000).collect::<Vec<_>>()));
+    assert!(delivery.close(PATIENCE).await && delivery.status().adds_up());
+}
+
+/// The backend is away, and nothing arrives that would be written.
+#[tokio::test]
+async fn what_was_removed_does_not_count_as_kept_at_the_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let backend = Backend::default();
+    let delivery = open(directory.path(), &backend);
+    send(&delivery, 0..1000).await;
+    until("everything is on disk", || {
+        let status = delivery.status();
+        status.queued == 0 && status.spilled == status.on_disk
+    })
+    .await;
+    std::fs::remove_dir_all(directory.path().join("spill")).unwrap();
+    delivery.close(PATIENCE).await;
+    let status = delivery.status();
+    // The batch in flight is written to the directory that is made anew.
+    assert!(status.failed > 500 && status.adds_up(), "{status:?}");
+    drop(delivery);
+    let path = directory.path().join("spill");
+    until("the keeper has ended", || open_with(&path, 1 << 20).is_ok()).await;
+    assert_eq!(open_with(&path, 1 << 20).unwrap().items(), status.on_disk);
+}
+
+/// As on a file system that does not answer: a FIFO is opened once somebody reads it.
+#[tokio::test]
+async fn nobody_waits_for_a_directory_that_does_not_answer() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("spill");
+    std::fs::create_dir(&path).unwrap();
+    let fifo = path.join("lock");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let backend = Backend::default();
+    backend.works(true);
+    let started = Instant::now();
+    let (first, second) = (open(directory.path(), &backend), open(directory.path(), &backend));
+    assert!(started.elapsed() < Duration::from_secs(30));
+    for (delivery, numbers) in [(&first, 0..100), (&second, 100..200)] {
+        send(delivery, numbers).await;
+        until("it is delivered", || delivery.status().delivered == 100).await;
+    }
+    let for_longer = |than: u64| {
+        let than = Duration::from_millis(than);
+        [&first, &second].into_iter().filter(|of| of.disk_silence() > than).count()
+    };
+    until("one of them waits for the disk", || for_longer(0) > 0).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(for_longer(200), 1, "one thread of the process");
+    assert_eq!((first.disk_failure(), second.disk_failure()), (None, None), "it is told after a while");
+    // It answers.
+    drop(std::fs::File::options().read(true).write(true).open(&fifo).unwrap());
+    backend.works(false);
+    for delivery in [&first, &second] {
+        send(delivery, 0..10).await;
+        until("the sink fails", || delivery.status().failures_in_a_row > 0).await;
+        send(delivery, 10..20).await;
+    }
+    until("one of them has the directory", || first.status().on_disk + second.status().on_disk > 0).await;
+}
+
+#[tokio::test]
+async fn nobody_waits_at_the_end_for_a_directory_that_has_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("spill");
+    std::fs::create_dir(&path).unwrap();
+    let fifo = path.join("lock");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let backend = Backend::default();
+    let delivery = open(directory.path(), &backend);
+    send(&delivery, 0..100).await;
+    until("the sink fails", || delivery.status().failures_in_a_row > 0).await;
+    backend.works(true);
+    let started = Instant::now();
+    assert!(delivery.close(PATIENCE).await && delivery.status().delivered == 100);
+    assert!(started.elapsed() < PATIENCE / 2);
+    // It answers.
+    drop(std::fs::File::options().read(true).write(true).open(&fifo).unwrap());
+    drop(delivery);
 }
 
 #[tokio::test]
@@ -349,6 +481,7 @@ async fn what_one_handler_keeps_is_not_sent_by_another() {
     let path = directory.path().join("spill");
     let left = || crate::left_on_disk().into_iter().find(|left| left.directory == path);
     let first = open(directory.path(), &of_first);
+    until("it has the directory", || path.join("owner").exists()).await;
     send(&first, 0..100).await;
     let owner = Owner { handler: "b.test.ns".to_owned(), ..Owner::for_tests() };
     let spill = Spill { owner, ..spill_at(&path, 256 << 20) };
@@ -409,7 +542,8 @@ async fn a_disk_that_is_slow_beyond_the_deadline_is_free_once_it_works() {
     let delivery = Delivery::in_task_with_spill("slow spill", "", settings, spill.clone(), Hanging).unwrap();
     delivery.accept(Slow).unwrap();
     until("the sink has it", || delivery.status().in_flight == 1).await;
-    delivery.accept(Slow).unwrap();
+    // More than half of what the queue takes.
+    (0..2).for_each(|_| delivery.accept(Slow).unwrap());
     assert!(!delivery.close(Duration::from_millis(1)).await, "the disk is slow");
     // It closes once more.
     drop(delivery);
@@ -417,7 +551,7 @@ async fn a_disk_that_is_slow_beyond_the_deadline_is_free_once_it_works() {
     *GATE.0.lock() = true;
     GATE.1.notify_all();
     until("the keeper has ended", || open_with(&spill.directory, spill.bytes).is_ok()).await;
-    assert_eq!(open_with(&spill.directory, spill.bytes).unwrap().items(), 2);
+    assert_eq!(open_with(&spill.directory, spill.bytes).unwrap().items(), 3);
 }
 
 #[tokio::test]
@@ -501,6 +635,7 @@ async fn a_killed_process_loses_no_more_than_what_was_in_memory() {
     let backend = Backend::default();
     backend.works(true);
     let delivery = open(directory.path(), &backend);
+    until("what it kept is found", || delivery.status().recovered > 0).await;
     let recovered = delivery.status().recovered;
     assert!(recovered >= kept, "{recovered} of at least {kept}");
     until("everything is delivered", || delivery.status().waiting() == 0).await;

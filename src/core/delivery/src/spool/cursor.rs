@@ -5,14 +5,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mixer_base::regular_file;
 
 /// Bytes of a position: number, offset, and their CRC-32, in little-endian order.
 const LENGTH: usize = 20;
-/// Most bytes of the file that are read of another's directory.
+/// Most bytes of the file that are read.
 const MOST: u64 = 4096;
 const NAME: &str = "cursor";
 /// Where the two places begin. Disks write both of them in one step.
@@ -68,9 +68,10 @@ impl Cursor {
         let _ = self.file();
     }
 
-    /// The file, with room for both places.
+    /// The file, with room for both places. One that somebody removed is made again.
     fn file(&mut self) -> io::Result<&File> {
-        let file = match self.file.take() {
+        let is_linked = |file: &File| file.metadata().is_ok_and(|metadata| metadata.nlink() > 0);
+        let file = match self.file.take().filter(is_linked) {
             Some(file) => file,
             None => {
                 let mut options = OpenOptions::new();
@@ -93,7 +94,7 @@ impl Cursor {
 
     /// The position that was written last; `None` without a valid one: then everything that is there is delivered.
     pub(super) fn read(&mut self) -> Option<Position> {
-        let [first, second] = places(&std::fs::read(&self.path).ok()?);
+        let [first, second] = places(&regular_file::read(&self.path, MOST).ok()?);
         // Positions grow.
         self.next = usize::from(first > second);
         first.max(second)

@@ -29,7 +29,7 @@ pub(crate) struct Found {
 /// Errors: the file system.
 pub(crate) fn look(directory: &Path) -> io::Result<Option<Found>> {
     // For as long as a look: who opens the directory meanwhile tries again.
-    let (lock, _) = regular_file::open(&directory.join("lock"))?;
+    let (lock, _) = regular_file::open(&directory.join(super::LOCK))?;
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => return Ok(None),
         Err(TryLockError::Error(error)) => return Err(error),

@@ -16,6 +16,8 @@ pub(super) const HEADER: usize = 12;
 pub(super) const LARGEST: u64 = 64 << 20;
 /// Bytes that are looked at for a record at most, each as often as it may be one of another record.
 const SEARCHED: u64 = 64 << 20;
+/// More than a segment has.
+const LONGEST: u64 = LARGEST + super::SEGMENT + HEADER as u64;
 
 /// A batch on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +100,7 @@ pub(super) fn checksum(length: u32, items: u32, payload: &[u8]) -> u32 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) bytes: u64,
-    pub(super) items: u64,
+    items: u64,
 }
 
 /// Reads a segment.
@@ -149,26 +151,45 @@ impl Reader {
         }
         self.file.seek(SeekFrom::Start(offset))?;
         let mut bytes = [0; HEADER];
-        self.file.read_exact(&mut bytes)?;
-        Ok(Some(Header::parse(bytes)).filter(|header| header.fits(self.rest(offset))))
+        let is_there = self.fill(&mut bytes)?;
+        Ok(Some(Header::parse(bytes)).filter(|header| is_there && header.fits(self.rest(offset))))
+    }
+
+    /// Reads on. Returns false if the file ends before: somebody has cut it off.
+    fn fill(&mut self, bytes: &mut [u8]) -> io::Result<bool> {
+        match self.file.read_exact(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            read => read.map(|()| true),
+        }
     }
 
     /// The record at an offset; `None` if it is incomplete or damaged.
     pub(super) fn record(&mut self, offset: u64) -> io::Result<Option<Record>> {
         let Some(header) = self.header(offset)? else { return Ok(None) };
         let mut payload = vec![0; header.length as usize];
-        self.file.read_exact(&mut payload)?;
-        Ok(header.is_of(&payload).then_some(Record { items: header.items, payload }))
+        let is_whole = self.fill(&mut payload)? && header.is_of(&payload);
+        Ok(is_whole.then_some(Record { items: header.items, payload }))
     }
 
     /// What is at an offset.
-    pub(super) fn part(&mut self, offset: u64) -> io::Result<Part> {
+    fn part(&mut self, offset: u64) -> io::Result<Part> {
         match self.record(offset)? {
             Some(record) => {
                 Ok(Part { bytes: (HEADER + record.payload.len()) as u64, items: u64::from(record.items) })
             }
             None => self.hole(offset),
         }
+    }
+
+    /// Items from an offset on, those that are damaged included.
+    pub(super) fn items(&mut self, mut offset: u64) -> io::Result<u64> {
+        let mut items = 0;
+        while offset < self.bytes {
+            let part = self.part(offset)?;
+            items += part.items;
+            offset += part.bytes;
+        }
+        Ok(items)
     }
 
     /// What cannot be read at an offset: one record, if another one or the end follows where it says, and the rest otherwise, whose items are not known
@@ -206,7 +227,7 @@ impl Reader {
     fn has_record_after(&mut self, offset: u64) -> io::Result<bool> {
         self.file.seek(SeekFrom::Start(offset))?;
         let mut bytes = Vec::new();
-        self.file.read_to_end(&mut bytes)?;
+        (&mut self.file).take(LONGEST).read_to_end(&mut bytes)?;
         let mut left = SEARCHED;
         let mut rest = bytes.as_slice();
         while let Some((_, after)) = rest.split_first() {

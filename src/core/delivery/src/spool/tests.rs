@@ -447,3 +447,120 @@ fn new_segments_are_numbered_beyond_the_cursor() {
     assert_eq!(kept.payload, payload(7));
     assert!(foreign.exists());
 }
+
+/// As who removes old files does, or an operator.
+#[test]
+fn nothing_counts_as_on_disk_in_a_directory_that_is_removed_or_moved() {
+    let place = tempfile::tempdir().unwrap();
+    let [path, aside] = ["spool", "aside"].map(|name| place.path().join(name));
+    let mut spool = open(&path);
+    assert!(spool.push(2, b"one").unwrap());
+    for is_removed in [false, true] {
+        match is_removed {
+            true => std::fs::remove_dir_all(&path).unwrap(),
+            false => std::fs::rename(&path, &aside).unwrap(),
+        }
+        for is_another_there in [false, true] {
+            if is_another_there {
+                let mut other = open(&path);
+                assert!(other.push(1, b"another's").unwrap());
+            }
+            let errors =
+                [spool.check().unwrap_err(), spool.push(1, b"two").unwrap_err(), spool.oldest().unwrap_err()];
+            assert_eq!(errors.map(|error| error.kind()), [GONE; 3]);
+            assert_eq!((spool.is_removed(), spool.items()), (is_removed, 2));
+        }
+        if !is_removed {
+            std::fs::remove_dir_all(&path).unwrap();
+            std::fs::rename(&aside, &path).unwrap();
+            assert!(spool.check().is_ok() && spool.push(2, b"two").unwrap());
+            // What could not be written is not there.
+            assert_eq!(spool.items(), 4);
+            assert_eq!(spool.oldest().unwrap().unwrap().payload, b"one");
+            spool.remove_oldest().unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_another_has_in_the_place_of_a_directory_is_left_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let [path, aside] = ["spool", "aside"].map(|name| place.path().join(name));
+    let mut spool = open(&path);
+    for number in 0..2 {
+        assert!(spool.push(1, &vec![number; SEGMENT as usize]).unwrap());
+    }
+    assert!(spool.oldest().unwrap().is_some());
+    std::fs::rename(&path, &aside).unwrap();
+    let mut other = open(&path);
+    for number in 0..3 {
+        assert!(other.push(1, &payload(number)).unwrap());
+    }
+    assert_eq!(spool.remove_oldest().unwrap_err().kind(), GONE);
+    assert_eq!(spool.tidy().unwrap_err().kind(), GONE);
+    drop(spool);
+    drop(other);
+    assert_eq!(drain(&mut open(&path)).len(), 3);
+    // The one that was moved has what it had: what was delivered there could not be removed.
+    assert_eq!(open(&aside).items(), 2);
+}
+
+#[test]
+fn a_lock_that_is_removed_is_taken_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path());
+    for _ in 0..2 {
+        std::fs::remove_file(directory.path().join("lock")).unwrap();
+        assert!(spool.push(1, b"one").unwrap());
+        assert_eq!(open_with(directory.path(), LIMIT).unwrap_err().to_string(), IN_USE);
+    }
+    std::fs::remove_file(directory.path().join("lock")).unwrap();
+    let other = open(directory.path());
+    assert_eq!(spool.push(1, b"two").unwrap_err().to_string(), IN_USE);
+    assert_eq!(other.items(), 2);
+}
+
+#[test]
+fn segments_and_cursors_that_are_removed_are_given_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path());
+    let segment = |number: u64| directory.path().join(file_name(number));
+    for number in 0..3 {
+        assert!(spool.push(number + 1, &vec![7; SEGMENT as usize]).unwrap());
+    }
+    assert!(spool.push(5, b"in the newest").unwrap());
+    for number in [1, 3, 4] {
+        std::fs::remove_file(segment(number)).unwrap();
+    }
+    assert!(spool.push(7, b"in another one").unwrap());
+    assert_eq!(spool.items(), 1 + 2 + 3 + 5 + 7);
+    let (records, lost) = drain_damaged(&mut spool);
+    assert_eq!(records.iter().map(|record| record.items).collect::<Vec<_>>(), [2, 7]);
+    assert_eq!((lost, spool.items(), spool.bytes()), (1 + 3 + 5, 0, 0));
+    // Without the cursor, what was delivered would be delivered again after a restart.
+    for _ in 0..3 {
+        assert!(spool.push(1, b"a").unwrap() && spool.push(1, b"b").unwrap());
+        std::fs::remove_file(directory.path().join("cursor")).unwrap();
+        assert!(spool.oldest().unwrap().is_some());
+        spool.remove_oldest().unwrap();
+        drop(spool);
+        spool = open(directory.path());
+        assert_eq!(drain(&mut spool).into_iter().map(|record| record.payload).collect::<Vec<_>>(), [b"b"]);
+    }
+}
+
+#[test]
+fn a_segment_that_is_cut_off_while_it_is_open_is_given_up_from_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut spool = open(directory.path());
+    for number in 0..4 {
+        assert!(spool.push(1, &payload(number)).unwrap());
+    }
+    let first = MAGIC.len() + HEADER + payload(0).len();
+    let file = OpenOptions::new().write(true).open(directory.path().join("00000001.spool")).unwrap();
+    file.set_len(first as u64 + 5).unwrap();
+    let (records, lost) = drain_damaged(&mut spool);
+    assert_eq!((records.len(), lost, spool.items()), (1, 3, 0));
+    assert!(spool.push(1, b"new").unwrap());
+    assert_eq!(drain(&mut spool).len(), 1);
+}

@@ -8,6 +8,8 @@ use redis::{ErrorKind, FromRedisValue, RedisError, ScriptInvocation, ServerError
 use tokio::time::{Instant, timeout_at};
 
 use super::link::{Link, Unconnected};
+use super::silent::SilentNodes;
+use super::target::Connection;
 use mixer_base::metrics::{Counter, Family, Metrics};
 use mixer_engine::adapter::QuotaOutage;
 use mixer_remote::foreign;
@@ -49,6 +51,7 @@ pub(super) struct Redis {
     error: Counter,
     /// That of the last script.
     refusal: ArcSwapOption<Refusal>,
+    silent: SilentNodes,
 }
 
 impl Redis {
@@ -56,13 +59,25 @@ impl Redis {
         let counter = |reason: &str| metrics.counter(Family::RedisquotaFailures, &[&handler_name, reason]);
         let (unavailable, late, error) = (counter("unavailable"), counter("timeout"), counter("error"));
         let refusal = ArcSwapOption::empty();
-        Self { link, timeout, handler_name, unavailable, late, error, refusal }
+        let silent = SilentNodes::default();
+        Self { link, timeout, handler_name, unavailable, late, error, refusal, silent }
     }
 
-    /// Why it does not answer, or with an error.
+    /// Why it, or a node of it, does not answer, or answers with an error.
     pub(super) fn trouble(&self) -> Option<String> {
         let refusal = || self.refusal.load().as_ref().map(|refusal| refusal.why.clone());
-        self.link.trouble().or_else(refusal)
+        let silence = || Some(format!("Redis does not answer: {}", self.silence()?.why));
+        self.link.trouble().or_else(refusal).or_else(silence)
+    }
+
+    /// That of a node of a cluster.
+    fn silence(&self) -> Option<QuotaOutage> {
+        let (node, lasts) = self.silent.first(Instant::now())?;
+        Some(QuotaOutage { why: self.no_answer_of(&node), lasts })
+    }
+
+    fn no_answer_of(&self, node: &str) -> String {
+        format!("{}: its node {} gives no answer", self.link.shown(), foreign(node))
     }
 
     /// The same, with the time that it has lasted.
@@ -71,7 +86,7 @@ impl Redis {
             let refusal = self.refusal.load_full()?;
             Some(QuotaOutage { why: refusal.why.clone(), lasts: refusal.since.elapsed() })
         };
-        self.link.outage().or_else(refusal)
+        self.link.outage().or_else(refusal).or_else(|| self.silence())
     }
 
     fn answers(&self) {
@@ -96,10 +111,11 @@ impl Redis {
         self.timeout
     }
 
-    /// Calls a script, a second time if the connection is lost meanwhile and it `may_repeat`.
+    /// Calls a script for what has this key, a second time if the connection is lost meanwhile and it `may_repeat`.
     pub(super) async fn ask<T: FromRedisValue>(
         &self,
         invocation: &ScriptInvocation<'_>,
+        key: &[u8],
         may_repeat: bool,
     ) -> Result<T, Failure> {
         let due = Instant::now() + self.timeout;
@@ -110,8 +126,11 @@ impl Redis {
                 Err(Unconnected::Down(why)) => return Err(Failure::Unavailable(why)),
                 Err(Unconnected::Late) => return Err(Failure::Timeout),
             };
+            self.look_for_node(&connection, key)?;
+            let begun = Instant::now();
             match timeout_at(due, connection.invoke(invocation)).await {
                 Ok(Ok(answer)) => {
+                    self.node_answers(&connection, key);
                     self.answers();
                     return Ok(answer);
                 }
@@ -121,16 +140,37 @@ impl Redis {
                         return Err(Failure::Interrupted(error.to_string().into()));
                     }
                 }
-                Ok(Err(error)) if error.is_timeout() => {
-                    self.link.suspect();
-                    return Err(Failure::Timeout);
+                Ok(Err(error)) if !error.is_timeout() => {
+                    self.node_answers(&connection, key);
+                    return Err(self.refuses(&error));
                 }
-                Ok(Err(error)) => return Err(self.refuses(&error)),
-                Err(_) => {
+                Ok(Err(_)) | Err(_) => {
+                    if let Some(node) = connection.node_of(key) {
+                        self.silent.note(node, begun, Instant::now());
+                    }
                     self.link.suspect();
                     return Err(Failure::Timeout);
                 }
             }
+        }
+    }
+
+    /// Errors: the node of a cluster that has the key gave no answer, and this call does not wait for it.
+    fn look_for_node(&self, connection: &Connection, key: &[u8]) -> Result<(), Failure> {
+        let node = if self.silent.are_there() { connection.node_of(key) } else { None };
+        match node {
+            Some(node) if !self.silent.may_ask(&node, Instant::now(), self.timeout) => {
+                Err(Failure::Unavailable(self.no_answer_of(&node).into()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn node_answers(&self, connection: &Connection, key: &[u8]) {
+        if self.silent.are_there()
+            && let Some(node) = connection.node_of(key)
+        {
+            self.silent.answers(&node);
         }
     }
 

@@ -52,7 +52,7 @@ impl Exchanges {
     async fn ask(&self, exchange: Exchange) -> (Exchange, Result<Option<Answer>, Failure>) {
         let invocation = exchange.window.invocation(&exchange.id, &exchange.request);
         // Redis answers a repeated request as it did.
-        let answer = self.redis.ask::<Vec<i64>>(&invocation, true).await;
+        let answer = self.redis.ask::<Vec<i64>>(&invocation, &exchange.window.meta, true).await;
         // Anybody who writes to the same Redis can write answers: none to this request grants more than it asks for.
         let most = exchange.request.need.saturating_add(exchange.request.extra);
         let answer = answer.map(|numbers| answer_of(&numbers).filter(|answer| answer.granted <= most));

@@ -209,7 +209,8 @@ impl Shared {
     ) -> Result<QuotaResult, HandlerError> {
         // Nothing remembers what was released.
         let may_repeat = allocation.amount >= 0;
-        let answer = self.redis.ask::<Vec<i64>>(&allocation.invocation(), may_repeat).await;
+        let answer =
+            self.redis.ask::<Vec<i64>>(&allocation.invocation(), &allocation.keys.meta, may_repeat).await;
         let unknown = || Failure::Error("the answer is that to no allocation".into());
         let answer = answer.and_then(|numbers| allocated_of(&numbers).ok_or_else(unknown));
         let answer = answer.map(|answer| allocation.bounded(answer));

@@ -14,11 +14,14 @@ use redis::{
 use super::super::Params;
 use super::node::{ClusterNodes, Node, NodeTls};
 use super::scripts::SCRIPTS;
+use super::silent::Slots;
 use crate::files::{SettledFile, Unread};
 use mixer_remote::Credential;
 
 /// Longest password or user, in bytes.
 const MAX_PASSWORD: usize = 4096;
+/// How long a cluster may take to say which node has which slots.
+const SLOTS_TIME: Duration = Duration::from_millis(500);
 /// How long a file may take.
 const READ_TIME: Duration = Duration::from_secs(1);
 
@@ -99,6 +102,7 @@ pub(super) enum Connection {
     Single(Node),
     Cluster {
         connection: ClusterConnection<Node>,
+        slots: Arc<Slots>,
         /// What its nodes are connected with.
         _nodes: Arc<ClusterNodes>,
     },
@@ -113,6 +117,14 @@ impl Connection {
         match self {
             Connection::Single(connection) => script.invoke_async(connection).await,
             Connection::Cluster { connection, .. } => script.invoke_async(connection).await,
+        }
+    }
+
+    /// The node of a cluster that has a key; `None` without a cluster.
+    pub(super) fn node_of(&self, key: &[u8]) -> Option<Arc<str>> {
+        match self {
+            Connection::Single(_) => None,
+            Connection::Cluster { slots, .. } => Some(slots.node_of(key)),
         }
     }
 
@@ -173,6 +185,14 @@ impl Target {
             load.arg("LOAD").arg(script);
             connection.send(&load).await.map_err(|error| error.to_string())?;
         }
+        if let Connection::Cluster { connection, slots, .. } = &mut connection {
+            let mut question = redis::cmd("CLUSTER");
+            let asked = question.arg("SLOTS").query_async::<Value>(connection);
+            // Without an answer, each slot counts as a node.
+            if let Ok(Ok(answer)) = tokio::time::timeout(SLOTS_TIME, asked).await {
+                *slots = Arc::new(Slots::of(&answer));
+            }
+        }
         Ok(connection)
     }
 
@@ -218,7 +238,7 @@ impl Target {
                     .overall_response_timeout(Some(self.timeout))
                     .build()?;
                 let connection = client.get_async_generic_connection::<Node>().await?;
-                Ok(Connection::Cluster { connection, _nodes: Arc::new(nodes) })
+                Ok(Connection::Cluster { connection, slots: Arc::default(), _nodes: Arc::new(nodes) })
             }
         }
     }

@@ -84,6 +84,60 @@ async fn a_node_of_a_cluster_that_is_away_grants_nothing() {
     env.tasks.shut_down().await;
 }
 
+/// With a limit that is kept without Redis, and one that is not: no call waits a second for a node that has been away for long.
+#[tokio::test]
+async fn calls_of_a_node_that_is_away_do_not_each_wait_for_it() {
+    let mut nodes = cluster_with(&["--cluster-require-full-coverage", "no"]).await;
+    let addresses: Vec<String> = nodes.iter().map(RedisServer::address).collect();
+    let timeout = SignedDuration::from_secs(1);
+    let with = Params { cluster: true, timeout, ..params(&addresses.join(",")) };
+    let (handler, env) = handler(with).await;
+    let mut number = 0;
+    // Calls of twelve windows, one after the other: how many are answered, and how long they take.
+    let mut round = async || {
+        let begun = std::time::Instant::now();
+        let mut answered = 0;
+        for service in 0..12 {
+            number += 1;
+            let answer = allocate(&*handler, &format!("s{service}"), &number.to_string(), 1, true).await;
+            answered += usize::from(answer.is_ok());
+        }
+        (answered, begun.elapsed())
+    };
+    until("all nodes answer", async || round().await.0 == 12).await;
+    nodes[2].kill();
+    until("the node is known to be away", async || {
+        let (answered, lasts) = round().await;
+        // Its windows would take a second each.
+        answered < 12 && answered > 0 && lasts < std::time::Duration::from_secs(1)
+    })
+    .await;
+    let (answered, _) = round().await;
+    assert!(answered > 0 && answered < 11, "its windows are more than one: {answered}");
+    let text = async || {
+        for service in 0..12 {
+            match allocate(&*handler, &format!("s{service}"), "text", 1, true).await {
+                Err(error) if error.message.contains("gives no answer") => return error.message,
+                _ => {}
+            }
+        }
+        String::new()
+    };
+    let mut told = String::new();
+    until("it is told", async || {
+        told = text().await;
+        !told.is_empty()
+    })
+    .await;
+    let node = format!("its node {} gives no answer", nodes[2].address());
+    assert!(told.starts_with("Redis does not answer: the cluster ") && told.ends_with(&node), "{told}");
+    assert_eq!(handler.degradation(), Some(told));
+    nodes[2].restart().await;
+    until("all nodes answer again", async || round().await.0 == 12).await;
+    assert_eq!(handler.degradation(), None);
+    env.tasks.shut_down().await;
+}
+
 #[tokio::test]
 async fn leases_of_a_cluster_grant_no_more_than_the_limit_while_a_node_is_away() {
     let mut nodes = cluster().await;
@@ -124,9 +178,17 @@ async fn leases_of_a_cluster_grant_no_more_than_the_limit_while_a_node_is_away()
     .await;
     // The node that was killed has lost what it counted.
     assert!(round("e", 500).await.2 <= 2 * 200);
-    for node in &nodes {
-        assert!(node.ask::<i64>("DBSIZE").await > 0, "all nodes have windows");
-    }
+    // What is held from before is granted without it.
+    until("all nodes have windows", async || {
+        number += 1;
+        assert!(round(&format!("f{number}"), 1).await.2 <= 2 * 200);
+        let mut sizes = Vec::new();
+        for node in &nodes {
+            sizes.push(node.ask::<i64>("DBSIZE").await);
+        }
+        sizes.iter().all(|size| *size > 0)
+    })
+    .await;
     env.tasks.shut_down().await;
 }
 

@@ -36,6 +36,10 @@ pub(super) enum Event {
     Hold(usize),
     /// The next record that is read is damaged.
     Damage,
+    /// The directory on disk is opened, if it was not.
+    Open,
+    /// Somebody removes the directory.
+    Remove,
     /// The process is killed, and another one goes on with what is on disk.
     Kill,
     Close,
@@ -61,6 +65,8 @@ pub(super) fn events() -> impl Strategy<Value = Vec<Event>> {
         2 => (0..30_u64, any::<bool>(), 0..60_usize).prop_map(|(takes, works, room)| Event::Disk(takes, works, room)),
         2 => (0..40_usize).prop_map(Event::Hold),
         1 => Just(Event::Damage),
+        2 => Just(Event::Open),
+        1 => Just(Event::Remove),
         1 => Just(Event::Kill),
         1 => Just(Event::Close),
         1 => Just(Event::Deadline),

@@ -1,11 +1,10 @@
 //! What holds in every schedule, and in some that were found.
 
-use std::collections::HashSet;
-
 use proptest::prelude::*;
 
 use super::events::{events, settings};
 use super::*;
+use crate::retry::Retry;
 
 proptest! {
     /// Random schedules of arrivals, callers that hold, slow, failing, half failing and panicking sinks, restarts, closing and its deadline.
@@ -26,18 +25,20 @@ proptest! {
         stage.check();
     }
 
-    /// The same with a disk that is slow, broken, full or damaged, and processes that are killed: nothing is delivered twice or out of order, and what is not delivered when
-    /// the delivery ends is on disk.
+    /// The same with a disk that is slow, broken, full, damaged, removed or opened late, and processes that are killed: nothing is delivered twice or out of order,
+    /// what is not delivered when the delivery ends is on disk, and before the deadline nothing is dropped because that takes nothing.
     #[test]
     fn what_is_kept_on_disk_is_counted_once_and_delivered_in_its_order(
         settings in settings(),
         room in 0..60_usize,
+        is_open in any::<bool>(),
         events in events(),
     ) {
-        let mut stage = Stage::with_disk(settings, room);
+        let mut stage = Stage::on_disk(settings, Disk { is_open, ..Disk::new(room) }, 0);
         events.into_iter().for_each(|event| stage.happens(event));
         stage.sink = (Duration::from_millis(10), Conduct::Delivers);
         stage.happens(Event::Disk(1, true, usize::MAX));
+        stage.happens(Event::Open);
         stage.pass(Duration::from_secs(3600));
         let on_disk = |stage: &Stage| stage.disk.as_ref().map_or(0, Disk::items) as u64;
         if !stage.is_closing {
@@ -169,4 +170,110 @@ fn the_oldest_items_make_room_for_new_ones_that_fit_then() {
     assert!(queue.next_at_once(Instant::now(), &mut batch));
     assert_eq!(batch.as_slice(), [Parcel(3, 10), Parcel(4, 65)]);
     assert_eq!((queue.status().full, share.used()), (4, 75));
+}
+
+/// The settings of a handler whose batches are tried again until they are taken.
+fn patient() -> Settings {
+    let retry = Retry { budget: Duration::MAX, ..Retry::default() };
+    Settings { retry, batching: Batching { items: 10, ..Batching::default() }, ..Settings::default() }
+}
+
+const AWAY: Event = Event::Sink(1, Conduct::TriesAgain(0, 0));
+
+/// As without a disk: what waits for a backend that comes back while the delivery closes is delivered.
+#[test]
+fn while_the_disk_takes_nothing_a_delivery_that_closes_goes_on_until_its_deadline() {
+    for (name, disk, room, is_open) in [
+        ("in use", true, 1000, false),
+        ("failing", false, 1000, true),
+        ("full", true, 0, true),
+        ("slow", true, 1000, true),
+    ] {
+        for comes_back in [true, false] {
+            let mut stage = Stage::on_disk(patient(), Disk { is_open, ..Disk::new(room) }, 0);
+            // Slower than anybody waits, or not.
+            stage.happens(Event::Disk(if name == "slow" { 20_000 } else { 1 }, disk, room));
+            for event in
+                [AWAY, Event::Arrive(vec![1; 4]), Event::Pass(50), Event::Arrive(vec![1; 4]), Event::Close]
+            {
+                stage.happens(event);
+            }
+            stage.happens(Event::Pass(3000));
+            let status = stage.queue.status();
+            assert_eq!((status.closed, status.delivered, stage.queue.is_ended()), (0, 0, false), "{name}");
+            if comes_back {
+                stage.happens(Event::Sink(1, Conduct::Delivers));
+                stage.happens(Event::Pass(3000));
+                let in_hand = if name == "slow" { status.spilled as usize } else { 0 };
+                let delivered = stage.queue.status().delivered;
+                assert!(
+                    delivered > 0 && delivered + in_hand as u64 >= 8,
+                    "{name}: {:?}",
+                    stage.queue.status()
+                );
+            }
+            stage.happens(Event::Deadline);
+            stage.happens(Event::Pass(60_000));
+            let status = stage.queue.status();
+            assert!(stage.queue.is_ended() && status.adds_up(), "{name}: {status:?}");
+            assert_eq!(status.closed > 0, !comes_back && name != "slow", "{name}: {status:?}");
+        }
+    }
+}
+
+/// The disk has room for a part of what is left.
+#[test]
+fn what_finds_no_room_on_disk_at_the_end_is_delivered() {
+    let mut stage = Stage::with_disk(patient(), 12);
+    for event in [AWAY, Event::Disk(1, true, 12), Event::Arrive(vec![1; 5]), Event::Pass(50)] {
+        stage.happens(event);
+    }
+    for _ in 0..6 {
+        stage.happens(Event::Arrive(vec![1; 5]));
+    }
+    stage.happens(Event::Close);
+    stage.happens(Event::Sink(1, Conduct::Delivers));
+    stage.happens(Event::Pass(10_000));
+    let status = stage.queue.status();
+    assert!(stage.queue.is_ended(), "{status:?}");
+    assert_eq!((status.closed, status.delivered + status.on_disk), (0, 35), "{status:?}");
+    assert!(status.on_disk > 0, "{status:?}");
+}
+
+/// The backend is away, and the disk takes everything: the courier ends at once.
+#[test]
+fn what_the_disk_takes_is_left_to_it_at_the_end() {
+    let mut stage = Stage::with_disk(patient(), 1000);
+    for event in [AWAY, Event::Disk(1, true, 1000), Event::Arrive(vec![1; 5]), Event::Pass(50)] {
+        stage.happens(event);
+    }
+    (0..6).for_each(|_| stage.happens(Event::Arrive(vec![1; 5])));
+    stage.happens(Event::Close);
+    stage.happens(Event::Pass(100));
+    let status = stage.queue.status();
+    assert_eq!((stage.queue.is_ended(), status.on_disk, status.closed), (true, 35, 0), "{status:?}");
+}
+
+/// What was in memory as well is delivered, once; the rest has failed, and what comes goes on.
+#[test]
+fn a_directory_that_is_removed_takes_only_what_was_nowhere_else() {
+    let mut stage = Stage::with_disk(patient(), 1000);
+    for event in [AWAY, Event::Disk(1, true, 1000), Event::Arrive(vec![1; 5]), Event::Pass(50)] {
+        stage.happens(event);
+    }
+    (0..6).for_each(|_| stage.happens(Event::Arrive(vec![1; 5])));
+    stage.happens(Event::Pass(100));
+    let before = stage.queue.status();
+    assert_eq!((before.in_flight, before.on_disk), (5, 30), "{before:?}");
+    stage.happens(Event::Remove);
+    let after = stage.queue.status();
+    // One record was read already.
+    assert_eq!((after.failed, after.on_disk, after.spilled, after.in_flight), (25, 0, 5, 5), "{after:?}");
+    stage.happens(Event::Arrive(vec![1; 5]));
+    stage.happens(Event::Pass(100));
+    assert_eq!(stage.queue.status().on_disk, 5);
+    stage.happens(Event::Sink(1, Conduct::Delivers));
+    stage.happens(Event::Pass(60_000));
+    let status = stage.queue.status();
+    assert_eq!((status.delivered, status.failed, status.waiting()), (15, 25, 0), "{status:?}");
 }
