@@ -18,8 +18,11 @@ const FRAME: usize = 9;
 /// Types of frames.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
 /// Flags of frames.
+const ACK: u8 = 1;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
@@ -65,6 +68,8 @@ pub struct Screen {
     kept_changes: u64,
     frames: u32,
     empty: u32,
+    /// Frames that the other side answers by itself.
+    controls: u32,
     /// Bytes without which a header block is not there as a whole.
     needed: usize,
 }
@@ -109,6 +114,7 @@ impl Screen {
             kept_changes: 0,
             frames: 0,
             empty: 0,
+            controls: 0,
             needed: 0,
         }
     }
@@ -152,6 +158,11 @@ impl Screen {
         (std::mem::take(&mut self.frames), std::mem::take(&mut self.empty))
     }
 
+    /// SETTINGS and PING since the last call, each of which is answered.
+    pub fn take_controls(&mut self) -> u32 {
+        std::mem::take(&mut self.controls)
+    }
+
     /// What `input`, which begins where the last step has ended, begins with. Without `replaces` only what passes is taken, and nothing changes
     /// otherwise.
     fn next(&mut self, input: &[u8], out: &mut BytesMut, replaces: bool) -> Result<Next, Broken> {
@@ -166,6 +177,7 @@ impl Screen {
         if kind != HEADERS {
             self.frames = self.frames.saturating_add(1);
             self.empty += u32::from(kind == DATA && length == 0 && flags & END_STREAM == 0);
+            self.controls += u32::from(matches!(kind, SETTINGS | PING) && flags & ACK == 0);
             self.skip = FRAME + length;
             return self.next(input, out, replaces);
         }

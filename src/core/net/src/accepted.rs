@@ -8,7 +8,7 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use crate::peer::Peer;
 use crate::stream::{Socket, Stream};
-use crate::tls::ServerTls;
+use crate::tls::{ServerTls, sessions};
 
 /// Time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -102,7 +102,7 @@ impl Accepted {
             (Some(tls), Stream::Tcp(stream)) => (tls, stream),
             (_, stream) => return Ok((stream, self.peer)),
         };
-        let handshake = TlsAcceptor::from(tls.config()).accept(stream);
+        let handshake = sessions::handshake(TlsAcceptor::from(tls.config()).accept(stream));
         let stream = match tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await {
             Ok(stream) => stream.map_err(OpenError::Handshake)?,
             Err(_) => return Err(OpenError::Timeout),

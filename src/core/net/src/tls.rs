@@ -17,6 +17,7 @@ mod identity;
 mod pem;
 mod roots;
 mod server;
+pub(crate) mod sessions;
 mod usage;
 mod validity;
 

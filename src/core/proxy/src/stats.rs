@@ -351,11 +351,22 @@ struct NamedStatuses(&'static str, Arc<Statuses>);
 
 impl Source for NamedStatuses {
     fn read(&self, scope: &Scope, out: &mut Vec<Sample>) {
-        for (status, count) in self.1.get() {
-            let name = format!("{}{status}", self.0);
+        for (name, count) in by_class(&self.1.get()) {
+            let name = format!("{}{name}", self.0);
             out.push(Sample { scope: scope.clone(), name, value: Value::Counter(count) });
         }
     }
+}
+
+/// Counts of statuses, and of their classes and all of them if there are any.
+fn by_class(statuses: &[(usize, u64)]) -> Vec<(String, u64)> {
+    let mut sums = BTreeMap::<String, u64>::new();
+    for (status, count) in statuses {
+        for name in [status.to_string(), format!("{}xx", status / 100), "completed".to_owned()] {
+            *sums.entry(name).or_default() += count;
+        }
+    }
+    sums.into_iter().collect()
 }
 
 /// Statuses of requests of clients, and of those of the proxy itself: of each, and of both.
@@ -368,9 +379,12 @@ impl Source for StatusesByOrigin {
             out.push(Sample { scope: scope.clone(), name, value: Value::Counter(count) });
         };
         for (origin, statuses) in ["external", "internal"].into_iter().zip(&self.0) {
-            for (status, count) in statuses.get() {
-                *all.entry(status).or_default() += count;
-                push(format!("{origin}.upstream_rq_{status}"), count);
+            let statuses = statuses.get();
+            for (status, count) in &statuses {
+                *all.entry(*status).or_default() += count;
+            }
+            for (name, count) in by_class(&statuses) {
+                push(format!("{origin}.upstream_rq_{name}"), count);
             }
         }
         for (status, count) in all {
@@ -485,7 +499,8 @@ impl Stats {
                     | Scope::Listener(_)
                     | Scope::ListenerHttp(..)
                     | Scope::ListenerWorker(..)
-            );
+                    | Scope::ExtAuthz(..)
+            ) || matches!(&entry.scope, Scope::ClusterExtAuthz(_, own) if !own.is_empty());
             // The entry itself has the source twice.
             !may_go || Arc::strong_count(&entry.source) > 2 || entry.source.owners() > 0
         });

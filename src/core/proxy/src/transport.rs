@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -19,6 +20,14 @@ pub(crate) const SEND_BUFFER: usize = 32 << 10;
 /// of the smallest at once.
 const MAX_FRAMES: u32 = 1000;
 
+/// As many frames does one count that is answered: SETTINGS and PING.
+const CONTROL: u32 = 20;
+/// Such frames of a peer within a second, and those without a pause, after which it is one that only wants them answered. One that measures
+/// round trips with PING sends the next one after the answer.
+const MAX_CONTROLS: u32 = 5000;
+const MAX_PRESSED: u32 = 1000;
+const SECOND: Duration = Duration::from_secs(1);
+
 /// What happened on a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
@@ -30,6 +39,8 @@ pub(crate) struct Traffic {
     has_ended: Cell<bool>,
     /// Frames of data that have none, and do not end their stream.
     empty: Cell<u32>,
+    /// Whether the peer sent too many frames that are to be answered. Nothing is read any more.
+    is_flooded: Cell<bool>,
 }
 
 impl Traffic {
@@ -51,6 +62,11 @@ impl Traffic {
     /// Frames of data that were received, have none, and do not end their stream. `h2` takes 100 of them in the life of a connection.
     pub(crate) fn empty_frames(&self) -> u32 {
         self.empty.get()
+    }
+
+    /// Whether the peer sent too many SETTINGS and PING: its connection is to be ended.
+    pub(crate) fn is_flooded(&self) -> bool {
+        self.is_flooded.get()
     }
 
     fn add(&self, received: usize, sent: usize) {
@@ -80,9 +96,33 @@ pub(crate) struct Transport {
     frames: Frames,
     /// Frames that were received since the last turn.
     taken: u32,
+    controls: Controls,
     traffic: Rc<Traffic>,
     /// Of the connection of a client.
     screened: Option<Box<Screened>>,
+}
+
+/// SETTINGS and PING of a peer.
+#[derive(Debug, Default)]
+struct Controls {
+    /// When this second has begun.
+    since: Option<Instant>,
+    /// Those of this second, and those of them since there was nothing to read.
+    count: u32,
+    pressed: u32,
+}
+
+impl Controls {
+    /// Counts more. Returns whether there are too many.
+    fn add(&mut self, more: u32) -> bool {
+        let now = Instant::now();
+        if self.since.is_none_or(|since| now.duration_since(since) >= SECOND) {
+            *self = Self { since: Some(now), count: 0, pressed: 0 };
+        }
+        self.count = self.count.saturating_add(more);
+        self.pressed = self.pressed.saturating_add(more);
+        self.count > MAX_CONTROLS || self.pressed > MAX_PRESSED
+    }
 }
 
 /// Heads of a client that `h2` would take for errors of the connection.
@@ -106,9 +146,9 @@ struct Frames {
 }
 
 impl Frames {
-    /// Returns how many frames begin among these bytes, and how many of data have none and do not end their stream.
-    fn count(&mut self, mut bytes: &[u8]) -> (u32, u32) {
-        let (mut all, mut empty) = (0, 0);
+    /// Returns how many frames begin among these bytes, how many of data have none and do not end their stream, and how many are to be answered.
+    fn count(&mut self, mut bytes: &[u8]) -> (u32, u32, u32) {
+        let (mut all, mut empty, mut controls) = (0, 0, 0);
         while !bytes.is_empty() {
             let skipped = self.payload.min(bytes.len());
             self.payload -= skipped;
@@ -127,9 +167,11 @@ impl Frames {
                 all += 1;
                 // DATA without END_STREAM.
                 empty += u32::from(kind == 0 && self.payload == 0 && flags & 1 == 0);
+                // SETTINGS and PING without ACK.
+                controls += u32::from(matches!(kind, 4 | 6) && flags & 1 == 0);
             }
         }
-        (all, empty)
+        (all, empty, controls)
     }
 }
 
@@ -138,7 +180,8 @@ impl Transport {
     pub(crate) fn new(stream: Stream, input: BytesMut) -> (Self, Rc<Traffic>) {
         let traffic = Rc::<Traffic>::default();
         let frames = Frames::default();
-        (Self { stream, input, frames, taken: 0, traffic: Rc::clone(&traffic), screened: None }, traffic)
+        let (controls, screened) = (Controls::default(), None);
+        (Self { stream, input, frames, taken: 0, controls, traffic: Rc::clone(&traffic), screened }, traffic)
     }
 
     /// The connection of a client, with header blocks of at most so many bytes and heads of at most `max_head`: malformed heads, and trailers
@@ -176,12 +219,16 @@ impl Transport {
             }
         } else {
             self.taken = 0;
+            self.controls.pressed = 0;
         }
         read
     }
 
-    fn count_frames(&mut self, (all, empty): (u32, u32)) {
-        self.taken = self.taken.saturating_add(all);
+    fn count_frames(&mut self, (all, empty, controls): (u32, u32, u32)) {
+        self.taken = self.taken.saturating_add(all).saturating_add(controls.saturating_mul(CONTROL));
+        if controls > 0 && self.controls.add(controls) {
+            self.traffic.is_flooded.set(true);
+        }
         if empty > 0 {
             self.traffic.empty.set(self.traffic.empty.get().saturating_add(empty));
         }
@@ -209,7 +256,7 @@ impl Transport {
                 if screen.pass(held, ready).is_err() {
                     return Poll::Ready(Err(std::io::ErrorKind::InvalidData.into()));
                 }
-                self.count_frames(screen.take_frames());
+                self.count_frames(taken(screen));
                 if held.is_empty() {
                     *held = BytesMut::new();
                 }
@@ -228,12 +275,18 @@ impl Transport {
                 held.extend_from_slice(read.get(passed..).unwrap_or_default());
                 buffer.set_filled(before + passed);
             }
-            self.count_frames(screen.take_frames());
+            self.count_frames(taken(screen));
             if passed > 0 {
                 return Poll::Ready(Ok(()));
             }
         }
     }
+}
+
+/// The frames that a screen has seen, as [`Frames::count`].
+fn taken(screen: &mut Screen) -> (u32, u32, u32) {
+    let (all, empty) = screen.take_frames();
+    (all, empty, screen.take_controls())
 }
 
 /// Moves as much as there is room for.
@@ -253,6 +306,10 @@ impl AsyncRead for Transport {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<std::io::Result<()>> {
         let this = self.get_mut();
+        if this.traffic.is_flooded() {
+            // Who serves the connection ends it.
+            return Poll::Pending;
+        }
         if let Some(mut screened) = this.screened.take() {
             let read = this.poll_screened(cx, buffer, &mut screened);
             this.screened = Some(screened);
@@ -341,6 +398,24 @@ mod tests {
     }
 
     #[test]
+    fn who_only_wants_answers_is_told_from_who_waits_for_them() {
+        // Without a pause, and with one after each.
+        let (mut pressing, mut waiting) = (Controls::default(), Controls::default());
+        assert!((0..MAX_PRESSED).all(|_| !pressing.add(1)));
+        assert!(pressing.add(1));
+        let mut add = || {
+            waiting.pressed = 0;
+            waiting.add(1)
+        };
+        let begun = Instant::now();
+        let count = (0..MAX_CONTROLS + 1).filter(|_| add()).count();
+        assert!(count == 1 || begun.elapsed() >= SECOND, "{count}");
+        // The next second.
+        pressing.since = Instant::now().checked_sub(SECOND);
+        assert!(!pressing.add(1));
+    }
+
+    #[test]
     fn empty_frames_of_data_are_counted_however_they_arrive() {
         let frame = |kind: u8, flags: u8, payload: &[u8]| {
             let mut bytes = vec![0, 0, payload.len() as u8, kind, flags, 0, 0, 0, 1];
@@ -361,9 +436,8 @@ mod tests {
         for size in 1..bytes.len() + 1 {
             let mut frames = Frames::default();
             let counts = bytes.chunks(size).map(|part| frames.count(part));
-            let count =
-                counts.fold((0, 0), |(all, empty), (more, more_empty)| (all + more, empty + more_empty));
-            assert_eq!((count, frames.filled, frames.payload), ((7, 2), 0, 0), "{size}");
+            let count = counts.fold((0, 0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1, sum.2 + more.2));
+            assert_eq!((count, frames.filled, frames.payload), ((7, 2, 1), 0, 0), "{size}");
         }
     }
 }

@@ -1,5 +1,7 @@
-//! Connections to hosts: opened within a time limit, counted, and kept for the next request. Those of HTTP/2 are in `http2`.
+//! Connections to hosts: opened within a time limit, counted, and kept for the next request. Those of HTTP/2 are in `http2`, requests that wait
+//! for either in `demand`.
 
+mod demand;
 mod http2;
 
 use std::cell::RefCell;
@@ -7,7 +9,7 @@ use std::collections::HashSet;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -28,6 +30,7 @@ use crate::stats::ClusterStat;
 
 pub(crate) use http2::Place;
 
+use demand::{Demands, Waiter};
 use http2::Links;
 
 /// Idle connections that a worker keeps of a cluster.
@@ -141,7 +144,7 @@ impl ConnectError {
 
 /// All clusters on one worker.
 #[derive(Debug)]
-pub(crate) struct Pools(Vec<Pool>);
+pub(crate) struct Pools(Vec<Rc<Pool>>);
 
 impl Pools {
     pub(crate) fn new(clusters: &[Arc<Cluster>]) -> Self {
@@ -150,11 +153,11 @@ impl Pools {
 
     /// A cluster by its index.
     pub(crate) fn get(&self, cluster: usize) -> Option<&Pool> {
-        self.0.get(cluster)
+        self.0.get(cluster).map(Rc::as_ref)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Pool> {
-        self.0.iter()
+        self.0.iter().map(Rc::as_ref)
     }
 }
 
@@ -164,14 +167,18 @@ pub(crate) struct Pool {
     pub(crate) cluster: Arc<Cluster>,
     state: RefCell<PoolState>,
     open: Rc<Open>,
+    /// Requests of HTTP/1.1 that wait for a connection.
+    wanted: Rc<Demands<Upstream>>,
     links: Links,
+    /// The pool itself, for connection attempts, which outlive requests.
+    itself: Weak<Pool>,
 }
 
 /// The open connections of a cluster on one worker, by host.
 #[derive(Debug, Default)]
 struct Open {
     counts: RefCell<Vec<(Arc<Host>, usize)>>,
-    /// Told of every connection that can be used again, or is closed.
+    /// Tells one of those who wait of every connection that is closed, and of every place on one that is free.
     changed: Notify,
 }
 
@@ -195,7 +202,7 @@ impl Open {
             }
         }
         drop(counts);
-        self.changed.notify_waiters();
+        self.changed.notify_one();
     }
 
     fn has(&self, host: &Arc<Host>) -> bool {
@@ -210,10 +217,11 @@ struct PoolState {
 }
 
 impl Pool {
-    pub(crate) fn new(cluster: Arc<Cluster>) -> Self {
+    pub(crate) fn new(cluster: Arc<Cluster>) -> Rc<Self> {
         let balancer = Balancer::new(Arc::clone(&cluster));
         let state = RefCell::new(PoolState { balancer, idle: Vec::new() });
-        Self { cluster, state, open: Rc::default(), links: Links::new() }
+        let (open, wanted, links) = (Rc::default(), Demands::new(false), Links::new());
+        Rc::new_cyclic(|itself| Self { cluster, state, open, wanted, links, itself: Weak::clone(itself) })
     }
 
     /// The next host for what is wanted.
@@ -241,39 +249,76 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for the next request.
+    /// Keeps a connection for the next request: the first of those that wait, or one that is to come.
     pub(crate) fn put(&self, mut upstream: Upstream) {
         if !upstream.input.is_empty() || !upstream.output.is_empty() {
             // Bytes that no request asked for.
             return;
         }
+        if !self.wanted.is_wanted(&upstream.counted.host) || is_open(&mut upstream) {
+            self.hand_on(upstream);
+        }
+    }
+
+    /// As [`put`](Self::put), without a look at the connection. One that is new is handed on in any case: if its host has closed it, the request
+    /// fails, and does not wait for the next one.
+    fn hand_on(&self, upstream: Upstream) {
+        let host = Arc::clone(&upstream.counted.host);
+        let Some(mut upstream) = self.wanted.hand(&host, upstream) else { return };
         buffer::release(&mut upstream.input);
         buffer::release(&mut upstream.output);
         upstream.since = Instant::now();
         let mut state = self.state.borrow_mut();
         if state.idle.len() < MAX_IDLE {
             state.idle.push(upstream);
-            drop(state);
-            self.open.changed.notify_waiters();
         }
     }
 
-    /// A connection for a request, of which none is idle: a new one, or, if there are too many, the first that another request has done
-    /// with. A worker may have one to each host in any case.
+    /// A connection for a request, of which none is idle: the first that is opened, or that another request has done with. As many are opened as
+    /// requests wait, unless there are too many. A worker may have one to each host in any case. An attempt goes on without the request, and what
+    /// it gives is for the next one.
     ///
     /// Errors: as [`connect`](Self::connect).
     pub(crate) async fn obtain(&self, host: &Arc<Host>) -> Result<Upstream, ConnectError> {
-        let mut is_counted = false;
-        while self.cluster.remaining(Kind::Connection) == 0 && self.open.has(host) {
-            if !std::mem::replace(&mut is_counted, true) {
-                self.cluster.stats.block.increment(ClusterStat::UpstreamCxOverflow);
-            }
-            self.open.changed.notified().await;
-            if let Some(upstream) = self.take(host) {
-                return Ok(upstream);
-            }
+        let mut waiter = Waiter::new(self, &self.wanted, host, Pool::put);
+        self.open_for(host);
+        if self.wanted.needs_attempt(host) {
+            self.cluster.stats.block.increment(ClusterStat::UpstreamCxOverflow);
         }
-        self.connect(host, Protocol::Http1).await
+        waiter.answer().await
+    }
+
+    /// Whether there may be one more connection to a host.
+    fn may_connect(&self, host: &Arc<Host>) -> bool {
+        self.cluster.remaining(Kind::Connection) > 0 || !self.open.has(host)
+    }
+
+    /// Opens the connections of HTTP/1.1 that requests to a host wait for, as far as there may be more.
+    fn open_for(&self, host: &Arc<Host>) {
+        while self.wanted.needs_attempt(host)
+            && self.may_connect(host)
+            && let Some(pool) = self.itself.upgrade()
+        {
+            let attempt = self.wanted.begin(host);
+            let counted = self.connector().begin(host, Protocol::Http1);
+            let host = Arc::clone(host);
+            self.links.spawn(async move {
+                match counted.establish().await {
+                    Ok(upstream) => {
+                        attempt.succeed();
+                        pool.hand_on(upstream);
+                    }
+                    Err(error) => attempt.fail(error),
+                }
+                pool.open_for(&host);
+            });
+        }
+    }
+
+    /// Gives those who wait what there is by now.
+    fn serve_waiting(&self) {
+        self.wanted.wanted().iter().for_each(|host| self.open_for(host));
+        self.serve_links();
     }
 
     /// Closes idle connections that the host closed, that were idle for too long, or whose host is gone.
@@ -329,6 +374,11 @@ impl Connector {
         host: &Arc<Host>,
         protocol: Protocol,
     ) -> Result<Upstream, ConnectError> {
+        self.begin(host, protocol).establish().await
+    }
+
+    /// Begins to open a connection, which is counted from now on.
+    fn begin(&self, host: &Arc<Host>, protocol: Protocol) -> Counted {
         let stats = &self.cluster.stats;
         stats.block.increment(ClusterStat::UpstreamCxTotal);
         stats.block.increment(ClusterStat::UpstreamCxActive);
@@ -339,7 +389,7 @@ impl Connector {
         self.open.opened(host);
         host.connections.fetch_add(1, Ordering::Relaxed);
         host.active_connections.fetch_add(1, Ordering::Relaxed);
-        let counted = Counted {
+        Counted {
             cluster: Arc::clone(&self.cluster),
             open: Rc::clone(&self.open),
             _place: self.cluster.count(Kind::Connection),
@@ -348,18 +398,26 @@ impl Connector {
             protocol,
             closed_by_host: false,
             with_request: false,
-        };
-        let connected = establish(&self.cluster, host.address, protocol.alpn()).await;
-        match connected {
+        }
+    }
+}
+
+impl Counted {
+    /// Opens the connection that was begun.
+    ///
+    /// Errors: as [`Connector::connect`].
+    async fn establish(self) -> Result<Upstream, ConnectError> {
+        let stats = &self.cluster.stats;
+        match establish(&self.cluster, self.host.address, self.protocol.alpn()).await {
             Ok(stream) => {
-                self.cluster.record(host, Outcome::Connected);
-                stats.connect_time.observe(counted.opened.elapsed());
+                self.cluster.record(&self.host, Outcome::Connected);
+                stats.connect_time.observe(self.opened.elapsed());
                 let (input, output) = (BytesMut::new(), BytesMut::new());
-                Ok(Upstream { stream, input, output, since: counted.opened, counted })
+                Ok(Upstream { stream, input, output, since: self.opened, counted: self })
             }
             Err(error) => {
                 if error.is_of_host() {
-                    host.connect_failures.fetch_add(1, Ordering::Relaxed);
+                    self.host.connect_failures.fetch_add(1, Ordering::Relaxed);
                 }
                 stats.block.increment(ClusterStat::UpstreamCxConnectFail);
                 if error == ConnectError::TimedOut {

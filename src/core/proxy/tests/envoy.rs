@@ -23,6 +23,8 @@ mod client;
 mod domains;
 #[path = "envoy/edits.rs"]
 mod edits;
+#[path = "envoy/ends.rs"]
+mod ends;
 #[path = "envoy/health.rs"]
 mod health;
 #[path = "support/http2_host.rs"]

@@ -8,6 +8,8 @@ mod clients;
 mod hellos;
 #[path = "hostile/hosts.rs"]
 mod hosts;
+#[path = "hostile/impatient.rs"]
+mod impatient;
 #[path = "support/peers.rs"]
 mod peers;
 #[path = "support/proxy.rs"]

@@ -278,3 +278,42 @@ fn a_refused_update_keeps_the_listener_and_says_why() {
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port}");
     }
 }
+
+/// A listener with external authorization, whose statistics have a prefix.
+fn authorized(port: u16, prefix: &str) -> String {
+    let manager = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
+    let router = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+    let authz = "type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
+    let service =
+        "transport_api_version: V3, grpc_service: {envoy_grpc: {cluster_name: services}, timeout: 0.2s}";
+    format!(
+        "- '@type': type.googleapis.com/envoy.config.listener.v3.Listener\n  name: a\n  address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}\n  filter_chains:\n  - filters: [{{name: h, typed_config: {{'@type': {manager}, stat_prefix: in, http_filters: [{{name: z, typed_config: {{'@type': {authz}, stat_prefix: {prefix}, {service}}}}}, {{name: r, typed_config: {{'@type': {router}}}}}], route_config: {{virtual_hosts: [{{name: v, domains: ['*'], routes: [{{match: {{prefix: /}}, route: {{cluster: services}}}}]}}]}}}}}}]\n"
+    )
+}
+
+#[test]
+fn statistics_of_a_filter_are_forgotten_with_its_listener() {
+    let directory = tempfile::tempdir().unwrap();
+    let [admin, port, dead] = free_ports();
+    let path = directory.path().join("lds.yaml");
+    let text = format!(
+        "{}static_resources: {{clusters: [{{name: services, http2_protocol_options: {{}}, load_assignment: {{cluster_name: services, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {dead}}}}}}}}}]}}]}}}}]}}\n",
+        bootstrap(admin, &path)
+    );
+    let drain = DrainOptions { time: Duration::ZERO, is_gradual: false };
+    let _proxy = Proxy::start(&text, admin, 1, drain);
+    let mut file = File { path, updates: 0, admin };
+    for update in 0..4 {
+        file.publish(&[authorized(port, &format!("z{update}"))]);
+        // Those of the one before may stay until the next update, if it takes long to end.
+        wait_for("those of earlier ones are forgotten", || {
+            let (_, stats) = ask_admin(admin, "GET", "/stats").unwrap();
+            let prefixes = ["http.in.ext_authz.z", "cluster.services.ext_authz.z"];
+            let of =
+                |line: &str| prefixes.iter().find_map(|prefix| line.strip_prefix(prefix)?.chars().next());
+            let found: Vec<u32> =
+                stats.lines().filter_map(of).filter_map(|digit| digit.to_digit(10)).collect();
+            (found.contains(&update) && found.iter().all(|found| found + 1 >= update)).then_some(())
+        });
+    }
+}

@@ -370,10 +370,13 @@ fn failure(status: Status) -> Status {
 /// The status of an answer that is none of gRPC.
 fn not_grpc(status: StatusCode, headers: &HeaderMap) -> Option<Status> {
     if status != StatusCode::OK {
-        return Some(Status::new(
-            of_http(status),
-            format!("unexpected HTTP status code received from server: {status}"),
-        ));
+        let code = match status {
+            // A limit that whoever asks can bring about is no want of a server.
+            StatusCode::TOO_MANY_REQUESTS => Code::ResourceExhausted,
+            other => of_http(other),
+        };
+        let text = format!("unexpected HTTP status code received from server: {status}");
+        return Some(Status::new(code, text));
     }
     let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
     let is_grpc = kind.starts_with(b"application/grpc");

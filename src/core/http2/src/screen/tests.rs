@@ -92,6 +92,7 @@ fn what_is_valid_passes_as_it_is_however_it_arrives() {
         let mut screen = Screen::new(1 << 16);
         assert!(passed(&mut screen, &input, size).unwrap() == input, "{size}");
         assert_eq!(screen.take_frames(), (13, 1), "{size}");
+        assert_eq!((screen.take_controls(), screen.take_controls()), (1, 0), "{size}");
     }
 }
 

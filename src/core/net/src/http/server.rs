@@ -19,7 +19,7 @@ use super::connections::{BODY_MOMENT, Connections, Place};
 use super::heads::HeadMeter;
 use super::timeouts::{RequestBody, ResponseBody, WriteTimeout};
 use crate::descriptors;
-use crate::tls::ServerTls;
+use crate::tls::{ServerTls, sessions};
 use mixer_base::task;
 
 /// Longest head of a request: Envoy's default is 60 KiB.
@@ -149,7 +149,7 @@ impl Connection {
         let Self { socket, peer, place, limits, stop } = self;
         // A handshake that does not end keeps nobody out.
         place.securing();
-        let handshake = TlsAcceptor::from(tls.config()).accept(socket);
+        let handshake = sessions::handshake(TlsAcceptor::from(tls.config()).accept(socket));
         let slot = place.slot();
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake) => shaken,

@@ -10,6 +10,7 @@ use super::certificate::PeerCertificate;
 use super::chain::algorithms;
 use super::context::PeerTest;
 use super::roots::Roots;
+use super::sessions;
 use super::usage::Usage;
 
 /// Clients with a certificate of a trusted root, and a test of its names.
@@ -59,7 +60,10 @@ impl ClientCertVerifier for ClientVerifier {
             Some(allowed) if !allowed(&PeerCertificate::read(certificate)) => {
                 Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
             }
-            _ => Ok(ClientCertVerified::assertion()),
+            _ => {
+                sessions::verified(certificate, intermediates);
+                Ok(ClientCertVerified::assertion())
+            }
         }
     }
 

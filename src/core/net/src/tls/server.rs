@@ -16,6 +16,7 @@ use super::error::{TlsError, read};
 use super::follow::follow_files;
 use super::identity::{AllowedPeers, PeerIdentity};
 use super::roots::Roots;
+use super::sessions::Sessions;
 use super::validity::valid_until;
 use super::{TlsVersion, files};
 use mixer_base::time::Timestamp;
@@ -234,6 +235,9 @@ fn config(options: &ServerTlsOptions, application: Application) -> Result<Server
         let (cert, key) = (options.cert_file.display(), options.key_file.display());
         TlsError::unusable(format!("the certificate in `{cert}` with the key in `{key}`"), e)
     })?;
+    if !options.client_ca_file.as_os_str().is_empty() {
+        config.session_storage = Sessions::new();
+    }
     config.alpn_protocols = vec![application.alpn()];
     Ok(config)
 }

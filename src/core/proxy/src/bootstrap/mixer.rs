@@ -327,16 +327,20 @@ fn fail_policy(config: &Fields<'_>, transport: Option<&Fields<'_>>) -> FailPolic
         max_retry: 0,
         wait: (Duration::from_millis(80), Duration::from_millis(1000)),
     };
+    let warn = |field: &str| {
+        config.value.warn(format!(
+            "transport.{field} is not set: requests pass unchecked while no Mixer answers (FAIL_OPEN, Istio's default)",
+        ));
+    };
     let Some(fields) = transport.and_then(|transport| transport.message("network_fail_policy", &POLICY))
     else {
-        config.value.warn(
-            "transport.network_fail_policy is not set: requests pass unchecked while no Mixer answers (FAIL_OPEN, Istio's default)",
-        );
+        warn("network_fail_policy");
         return policy;
     };
-    if let Some(value) = fields.get("policy") {
+    match fields.get("policy") {
         // A value that is not understood is an error, and must not open.
-        policy.opens = value.choice(&[("FAIL_OPEN", 0), ("FAIL_CLOSE", 1)]) == Some(0);
+        Some(value) => policy.opens = value.choice(&[("FAIL_OPEN", 0), ("FAIL_CLOSE", 1)]) == Some(0),
+        None => warn("network_fail_policy.policy"),
     }
     policy.max_retry = fields.get("max_retry").and_then(|value| value.u32()).unwrap_or(0);
     let wait = |name: &str, default| fields.duration(name).filter(|wait| !wait.is_zero()).unwrap_or(default);

@@ -40,6 +40,9 @@ pub(crate) const OVERFLOW: &str =
 const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two looks at the places that other workers use.
 const PLACE_INTERVAL: Duration = Duration::from_millis(10);
+/// The longest pause of a call that its host refuses, before the next attempt: they double, so that a host which takes nothing is not asked by all
+/// calls all the time.
+const LONGEST_PAUSE: Duration = Duration::from_millis(80);
 /// The time in which a host answers a PING, after a call that it did not answer.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for the calls of a connection that is replaced, and for those that nobody waits for any more.
@@ -384,13 +387,15 @@ impl Channel {
         call: &Call<'_>,
     ) -> Result<Result<Bytes, Status>, Broken> {
         let (began, mut is_first) = (tokio::time::Instant::now(), true);
+        let mut pause = PLACE_INTERVAL;
         loop {
             match self.attempt(pool, host, call).await {
                 Err(Broken::Http2(error)) if is_refusal(&error) => {
                     if began.elapsed() >= PLACE_TIMEOUT {
                         return Err(Broken::Overflow);
                     }
-                    tokio::time::sleep(PLACE_INTERVAL).await;
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
                 }
                 Err(Broken::Http2(error)) if is_first && mixer_remote::was_not_begun(&error) => {
                     is_first = false;

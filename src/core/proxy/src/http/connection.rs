@@ -34,6 +34,8 @@ pub(super) struct Connection<'m> {
     pub(super) response: Head,
     pub(super) scratch: Vec<u8>,
     pub(super) info: Rc<ConnectionInfo>,
+    /// When the first byte of the request arrived, if its head did not arrive as a whole.
+    begun: Option<Instant>,
 }
 
 /// Why there is no next request.
@@ -43,6 +45,8 @@ enum NoRequest {
     Http2,
     Idle,
     HeadersTimeout,
+    /// The time for the whole request is over before its head has ended.
+    RequestTimeout,
     /// The filter chain was replaced or removed, and its drain time is over.
     Drained,
     Refused(HeadError),
@@ -76,7 +80,13 @@ impl<'m> Connection<'m> {
             response: Head::default(),
             scratch: Vec::new(),
             info,
+            begun: None,
         }
+    }
+
+    /// When the request in `request` has begun.
+    pub(super) fn take_begun(&mut self) -> Instant {
+        self.begun.take().unwrap_or_else(Instant::now)
     }
 
     /// Answers requests until the connection ends. `is_undecided`: it may be one of HTTP/2.
@@ -105,8 +115,13 @@ impl<'m> Connection<'m> {
                 }
                 Err(NoRequest::HeadersTimeout) => {
                     self.manager.stats.increment(ManagerStat::DownstreamRqHeaderTimeout);
-                    self.refuse(408, "request_header_timeout", Some("request header timeout"), Flag::Dpe)
-                        .await;
+                    let text = Some("request header timeout");
+                    self.refuse(408, "request_header_timeout", text, Some(Flag::Dpe)).await;
+                    return End::Local;
+                }
+                Err(NoRequest::RequestTimeout) => {
+                    self.manager.stats.increment(ManagerStat::DownstreamRqTimeout);
+                    self.refuse(408, "request_overall_timeout", Some("request timeout"), None).await;
                     return End::Local;
                 }
                 Err(NoRequest::Refused(error)) => {
@@ -124,7 +139,7 @@ impl<'m> Connection<'m> {
             self.end(&mut transaction);
             self.client.forget_ahead();
             if transaction.is_aborted {
-                return End::Remote;
+                return if transaction.is_cut { End::Local } else { End::Remote };
             }
             if transaction.closes {
                 self.close().await;
@@ -144,7 +159,7 @@ impl<'m> Connection<'m> {
         let manager = self.manager;
         let mut scanned = 0;
         let waiting_since = Instant::now();
-        let mut begun: Option<Instant> = None;
+        self.begun = None;
         poll_fn(|cx| {
             if self.info.poll_drained(cx).is_ready() {
                 return Poll::Ready(Err(NoRequest::Drained));
@@ -175,8 +190,8 @@ impl<'m> Connection<'m> {
                     }
                     Ok(None) => {}
                 }
-                if !http1.input.is_empty() && begun.is_none() {
-                    begun = Some(Instant::now());
+                if !http1.input.is_empty() && self.begun.is_none() {
+                    self.begun = Some(Instant::now());
                 }
                 match buffer::poll_read(&mut http1.stream, &mut http1.input, cx) {
                     Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(NoRequest::Closed)),
@@ -186,14 +201,17 @@ impl<'m> Connection<'m> {
                     }
                     Poll::Pending => {
                         self.release();
-                        let idle = manager.idle_timeout.map(|limit| waiting_since + limit);
-                        let head = begun.and_then(|begun| {
-                            Some(begun + manager.headers_timeout.or(manager.stream_idle_timeout)?)
-                        });
-                        let idle = if begun.is_some() { None } else { idle };
-                        self.timer.set(earlier(idle, head));
+                        let Some(begun) = self.begun else {
+                            self.timer.set(manager.idle_timeout.map(|limit| waiting_since + limit));
+                            return self.timer.poll(cx).map(|()| Err(NoRequest::Idle));
+                        };
+                        let head = manager.headers_timeout.or(manager.stream_idle_timeout);
+                        let head = head.map(|limit| begun + limit);
+                        let request = manager.request_timeout.map(|limit| begun + limit);
+                        let is_request = request.is_some_and(|at| head.is_none_or(|head| at <= head));
                         let timeout =
-                            if head.is_some() { NoRequest::HeadersTimeout } else { NoRequest::Idle };
+                            if is_request { NoRequest::RequestTimeout } else { NoRequest::HeadersTimeout };
+                        self.timer.set(earlier(head, request));
                         return self.timer.poll(cx).map(|()| Err(timeout));
                     }
                 }

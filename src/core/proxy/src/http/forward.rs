@@ -371,7 +371,12 @@ impl Connection<'_> {
             request.body.received += transaction.received;
             return Attempt::Done;
         }
+        // It names the protocols without which the host does not serve.
+        let protocols = if status == 426 { self.response.joined("upgrade") } else { None };
         edits::remove_hop_by_hop(&mut self.response);
+        if let Some(protocols) = protocols {
+            self.response.set("upgrade", &protocols);
+        }
         inline_headers::join_repeated(&mut self.response);
         // Counted from the end of the request, which one to change the protocol does not have.
         if transaction.upgrade.is_none() {
@@ -452,33 +457,33 @@ impl Connection<'_> {
                 stats.count_rx_reset(event == Event::UpstreamRefused);
                 transaction.flags.set(Flag::UR);
                 transaction.details = "upstream_reset_after_response_started{remote_reset}";
-                transaction.is_aborted = true;
+                transaction.cut();
                 let _ = self.flush().await;
             }
             Event::UpstreamGone | Event::UpstreamInvalid => {
                 // A body that ends early is not valid, whoever ended it.
                 transaction.flags.set(Flag::Upe);
                 transaction.details = "upstream_reset_after_response_started{protocol_error}";
-                transaction.is_aborted = true;
+                transaction.cut();
                 let _ = self.flush().await;
             }
             Event::ResponseTimeout | Event::TryTimeout => {
                 stats.block.increment(ClusterStat::UpstreamRqTimeout);
                 transaction.flags.set(Flag::UT);
                 transaction.details = "response_timeout";
-                transaction.is_aborted = true;
+                transaction.cut();
             }
             Event::InvalidBody => {
                 stats.block.increment(ClusterStat::UpstreamRqTxReset);
                 self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
                 transaction.flags.set(Flag::Dpe);
                 transaction.details = "http1.codec_error";
-                transaction.is_aborted = true;
+                transaction.cut();
             }
             _ => {
                 transaction.flags.set(Flag::SI);
                 transaction.details = "stream_idle_timeout";
-                transaction.is_aborted = true;
+                transaction.cut();
             }
         }
         Attempt::Done

@@ -62,7 +62,7 @@ impl Connection<'_> {
         if status == 431 {
             self.manager.stats.increment(ManagerStat::DownstreamRqTooLarge);
         }
-        self.refuse(status, details, Some(body), Flag::Dpe).await;
+        self.refuse(status, details, Some(body), Some(Flag::Dpe)).await;
     }
 
     pub(super) async fn refuse(
@@ -70,13 +70,15 @@ impl Connection<'_> {
         status: u16,
         details: &'static str,
         body: Option<&str>,
-        flag: Flag,
+        flag: Option<Flag>,
     ) {
         let mut transaction = self.begin();
         transaction.has_head = false;
         transaction.closes = true;
         transaction.details = details;
-        transaction.flags.set(flag);
+        if let Some(flag) = flag {
+            transaction.flags.set(flag);
+        }
         self.request = Head::default();
         reply::local(&mut self.response, status, body.unwrap_or_default());
         self.send_reply(&mut transaction, Framing::Empty, body.unwrap_or_default()).await;

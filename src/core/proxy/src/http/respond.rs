@@ -110,8 +110,14 @@ impl Connection<'_> {
         {
             self.response.set("x-request-id", id);
         }
-        if transaction.closes && !is_http2 {
-            self.response.set("connection", b"close");
+        // What names the protocols to change to concerns this connection. RFC 9110 section 7.8.
+        let upgrades = self.response.status == 426 && self.response.get("upgrade").is_some();
+        match (transaction.closes, upgrades) {
+            _ if is_http2 => {}
+            (true, true) => self.response.set("connection", b"upgrade, close"),
+            (false, true) => self.response.set("connection", b"upgrade"),
+            (true, false) => self.response.set("connection", b"close"),
+            (false, false) => {}
         }
         self.client.write_head(&self.response, matches!(framing, Framing::Empty | Framing::Length(0)));
     }

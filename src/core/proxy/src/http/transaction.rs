@@ -27,8 +27,10 @@ pub(super) struct Transaction<'m> {
     pub(super) cluster: Option<usize>,
     /// Whether the connection ends with this request.
     pub(super) closes: bool,
-    /// Whether the client is gone.
+    /// Whether the client is gone, or does not get the response to its end.
     pub(super) is_aborted: bool,
+    /// Whether it is this side that ends a response early.
+    pub(super) is_cut: bool,
     /// Whether there is a head to log.
     pub(super) has_head: bool,
     /// The name of the route.
@@ -57,6 +59,11 @@ impl Transaction<'_> {
 }
 
 impl<'m> Transaction<'m> {
+    /// Ends a response that was begun, and will not be complete: there is no other way to say so.
+    pub(super) fn cut(&mut self) {
+        (self.is_aborted, self.is_cut) = (true, true);
+    }
+
     /// Notes the route that was chosen.
     pub(super) fn take(&mut self, found: Option<Found<'m>>) {
         self.route = found.map_or("", |found| found.route.name.as_str());
@@ -68,7 +75,10 @@ impl<'m> Transaction<'m> {
 
 impl<'m> Connection<'m> {
     /// Begins a request.
-    pub(super) fn begin(&self) -> Transaction<'m> {
+    pub(super) fn begin(&mut self) -> Transaction<'m> {
+        // As with Envoy, with the first byte of the head.
+        let began = self.take_begun();
+        let now = SystemTime::now();
         let stats = &self.manager.stats;
         stats.increment(ManagerStat::DownstreamRqTotal);
         stats.increment(match self.client.is_http2() {
@@ -77,8 +87,8 @@ impl<'m> Connection<'m> {
         });
         stats.increment(ManagerStat::DownstreamRqActive);
         Transaction {
-            start: SystemTime::now(),
-            began: Instant::now(),
+            start: now.checked_sub(began.elapsed()).unwrap_or(now),
+            began,
             random: fastrand::u64(..),
             status: 0,
             details: "",
@@ -89,6 +99,7 @@ impl<'m> Connection<'m> {
             cluster: None,
             closes: false,
             is_aborted: false,
+            is_cut: false,
             has_head: true,
             route: "",
             levels: NO_LEVELS,
@@ -107,7 +118,7 @@ impl<'m> Connection<'m> {
         self.manager.request_time.observe(transaction.began.elapsed());
         if transaction.is_aborted {
             // A connection of HTTP/2 has other streams.
-            if !self.client.is_http2() {
+            if !self.client.is_http2() && !transaction.is_cut {
                 stats.increment(ManagerStat::DownstreamCxDestroyActiveRq);
                 stats.increment(ManagerStat::DownstreamCxDestroyRemoteActiveRq);
             }

@@ -35,6 +35,8 @@ impl Connection<'_> {
         for (name, value) in kept {
             self.response.set(name, &value);
         }
+        // It has no body. RFC 9110 section 8.6.
+        self.response.remove(b"content-length");
         transaction.closes = false;
         self.write_head(transaction, Framing::Empty);
         transaction.closes = true;

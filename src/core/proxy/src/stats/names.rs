@@ -187,6 +187,7 @@ stats! {
     /// Of connections of HTTP/2: those of all clients, or those of a cluster, whose name comes first then.
     Http2Stat {
         GoawaySent = Counter "http2.goaway_sent",
+        OutboundControlFlood = Counter "http2.outbound_control_flood",
         RxMessagingError = Counter "http2.rx_messaging_error",
         RxReset = Counter "http2.rx_reset",
         TxReset = Counter "http2.tx_reset",

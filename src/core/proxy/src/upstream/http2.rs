@@ -1,7 +1,7 @@
 //! Connections of HTTP/2 to hosts: many requests on each.
 
 use std::cell::{Cell, RefCell};
-use std::future::{Future as _, poll_fn};
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use h2::client::SendRequest;
-use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use mixer_base::task::Group;
 
-use super::{ConnectError, IDLE_TIMEOUT, Open, Pool, Protocol, Upstream};
+use super::demand::{Demands, Waiter};
+use super::{ConnectError, Counted, IDLE_TIMEOUT, Open, Pool, Protocol, Upstream};
 use crate::bootstrap::Http2Options;
-use crate::cluster::{Host, Kind};
-use crate::stats::ClusterStat;
+use crate::cluster::{Host, connect_timeout};
+use crate::stats::{ClusterStat, Http2Stat};
 use crate::transport::{SEND_BUFFER, Transport};
 
 /// Maximum size of the head of a response, in bytes.
@@ -34,7 +34,8 @@ const FRAME_BUDGET: usize = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Links {
     links: RefCell<Vec<Link>>,
-    attempts: RefCell<Vec<(Arc<Host>, Rc<Attempt>)>>,
+    /// Requests that wait for a place.
+    wanted: Rc<Demands<Place>>,
     connections: Group,
 }
 
@@ -59,14 +60,6 @@ struct Used {
     open: Rc<Open>,
 }
 
-/// Connection attempts to a host, one at a time.
-#[derive(Debug, Default)]
-struct Attempt {
-    lock: Mutex<()>,
-    /// Those that failed, and why the last one did.
-    failed: Cell<(u64, Option<ConnectError>)>,
-}
-
 /// A place for one request on a connection; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -80,14 +73,19 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.used.streams.set(self.used.streams.get().saturating_sub(1));
         self.used.idle_since.set(Instant::now());
-        self.used.open.changed.notify_waiters();
+        self.used.open.changed.notify_one();
     }
 }
 
 impl Links {
     pub(super) fn new() -> Self {
         let connections = Group::new("proxy connection to a host");
-        Self { links: RefCell::default(), attempts: RefCell::default(), connections }
+        Self { links: RefCell::default(), wanted: Demands::new(true), connections }
+    }
+
+    /// Starts a task of a connection, or of an attempt at one.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        drop(self.connections.spawn_local(task));
     }
 
     /// A place on a connection that is there, of which each has at most so many.
@@ -108,7 +106,6 @@ impl Links {
     /// Closes connections that were idle for too long, and those whose host is gone, once they are idle. Returns how many of the former.
     pub(super) fn sweep(&self, hosts: impl Fn(&Arc<Host>) -> bool) -> u64 {
         let mut count = 0;
-        self.attempts.borrow_mut().retain(|(host, attempt)| hosts(host) || Rc::strong_count(attempt) > 1);
         self.links.borrow_mut().retain(|link| {
             let is_idle = link.used.streams.get() == 0;
             let is_old = is_idle && link.used.idle_since.get().elapsed() >= IDLE_TIMEOUT;
@@ -120,17 +117,7 @@ impl Links {
 
     /// Whether there is nothing to sweep.
     pub(super) fn is_empty(&self) -> bool {
-        self.links.borrow().is_empty() && self.attempts.borrow().is_empty()
-    }
-
-    fn attempt(&self, host: &Arc<Host>) -> Rc<Attempt> {
-        let mut attempts = self.attempts.borrow_mut();
-        if let Some((_, attempt)) = attempts.iter().find(|(known, _)| Arc::ptr_eq(known, host)) {
-            return Rc::clone(attempt);
-        }
-        let attempt = Rc::<Attempt>::default();
-        attempts.push((Arc::clone(host), Rc::clone(&attempt)));
-        attempt
+        self.links.borrow().is_empty()
     }
 }
 
@@ -142,57 +129,66 @@ impl Link {
 }
 
 impl Pool {
-    /// A place for a request on a connection to a host, if one has room.
+    /// A place for a request on a connection to a host, if one has room for which nobody waits.
     pub(crate) fn take_place(&self, host: &Arc<Host>) -> Option<Place> {
+        if self.links.wanted.is_wanted(host) {
+            return None;
+        }
         self.links.find(host, self.http2_options().max_streams)
     }
 
     /// A place for a request: on a connection with room, on a new one, or, if there are too many connections, the first that another request
-    /// has done with. A worker may have one connection to each host in any case. Who asks at the same time waits for one attempt.
+    /// has done with. A worker may have one connection to each host in any case. All who wait have one attempt at a time, which goes on without
+    /// them.
     ///
     /// Errors: as [`connect`](Self::connect).
     pub(crate) async fn place(&self, host: &Arc<Host>) -> Result<Place, ConnectError> {
-        let mut is_counted = false;
-        loop {
-            if let Some(place) = self.take_place(host) {
-                return Ok(place);
-            }
-            if self.cluster.remaining(Kind::Connection) == 0 && self.open.has(host) {
-                if !std::mem::replace(&mut is_counted, true) {
-                    self.cluster.stats.block.increment(ClusterStat::UpstreamCxOverflow);
-                }
-                self.open.changed.notified().await;
-                continue;
-            }
-            let attempt = self.links.attempt(host);
-            let (failures, _) = attempt.failed.get();
-            let _locked = attempt.lock.lock().await;
-            if let Some(place) = self.take_place(host) {
-                return Ok(place);
-            }
-            if let (after, Some(error)) = attempt.failed.get()
-                && after != failures
-            {
-                return Err(error);
-            }
-            match self.open_link(host).await {
-                Ok(place) => return Ok(place),
-                Err(error) => {
-                    attempt.failed.set((failures.wrapping_add(1), Some(error)));
-                    return Err(error);
-                }
-            }
+        let mut waiter = Waiter::new(self, &self.links.wanted, host, |_, place| drop(place));
+        self.serve_link(host);
+        if self.links.wanted.needs_attempt(host) {
+            self.cluster.stats.block.increment(ClusterStat::UpstreamCxOverflow);
         }
+        waiter.answer().await
+    }
+
+    /// Gives those who wait for a place what there is by now.
+    pub(super) fn serve_links(&self) {
+        self.links.wanted.wanted().iter().for_each(|host| self.serve_link(host));
+    }
+
+    /// Hands out the places on connections to a host, and opens another connection if those who wait need it.
+    fn serve_link(&self, host: &Arc<Host>) {
+        let (wanted, max_streams) = (&self.links.wanted, self.http2_options().max_streams);
+        while wanted.is_wanted(host)
+            && let Some(place) = self.links.find(host, max_streams)
+        {
+            drop(wanted.hand(host, place));
+        }
+        if !wanted.needs_attempt(host) || !self.may_connect(host) {
+            return;
+        }
+        let Some(pool) = self.itself.upgrade() else { return };
+        let attempt = wanted.begin(host);
+        let counted = self.connector().begin(host, Protocol::Http2);
+        let host = Arc::clone(host);
+        self.links.spawn(async move {
+            match pool.open_link(counted).await {
+                Ok(()) => attempt.succeed(),
+                Err(error) => attempt.fail(error),
+            }
+            pool.serve_link(&host);
+        });
     }
 
     fn http2_options(&self) -> Http2Options {
         self.cluster.config.http2.unwrap_or(Http2Options::CLIENT)
     }
 
-    /// Opens a connection, and takes the first place on it.
-    async fn open_link(&self, host: &Arc<Host>) -> Result<Place, ConnectError> {
+    /// Opens the connection that was begun.
+    async fn open_link(&self, counted: Counted) -> Result<(), ConnectError> {
         let options = self.http2_options();
-        let Upstream { stream, counted, .. } = self.connect(host, Protocol::Http2).await?;
+        let Upstream { stream, counted, .. } = counted.establish().await?;
+        let host = Arc::clone(&counted.host);
         let (transport, traffic) = Transport::new(stream, BytesMut::new());
         let mut builder = h2::client::Builder::new();
         builder
@@ -203,7 +199,9 @@ impl Pool {
             .max_send_buffer_size(SEND_BUFFER)
             .data_frame_budget(FRAME_BUDGET)
             .initial_max_send_streams(usize::try_from(options.max_streams).unwrap_or(usize::MAX));
-        let connected = builder.handshake::<_, Bytes>(transport).await;
+        let handshake = builder.handshake::<_, Bytes>(transport);
+        let connected = tokio::time::timeout(connect_timeout(&self.cluster), handshake).await;
+        let connected = connected.map_err(|_| ConnectError::TimedOut)?;
         let (sender, connection) = connected.map_err(|error| {
             tracing::debug!(host = %host.address, %error, "an HTTP/2 connection cannot be opened");
             ConnectError::Failed
@@ -215,13 +213,9 @@ impl Pool {
             is_retired: Cell::new(false),
             open: Rc::clone(&self.open),
         });
-        let link = Link { host: Arc::clone(host), sender, used: Rc::clone(&used) };
-        let place = link.place();
-        self.links.links.borrow_mut().push(link);
-        // Those who wait because there are too many connections may find a place on this one.
-        self.open.changed.notify_waiters();
+        self.links.links.borrow_mut().push(Link { host, sender, used: Rc::clone(&used) });
         let cluster = Arc::clone(&self.cluster);
-        drop(self.links.connections.spawn_local(async move {
+        self.links.spawn(async move {
             // As a whole, so that it is counted until the connection has ended.
             let mut counted = counted;
             let mut connection = pin!(connection);
@@ -231,11 +225,17 @@ impl Pool {
                 used.is_retired.set(traffic.empty_frames() >= MAX_EMPTY_FRAMES);
                 cluster.stats.block.add(ClusterStat::UpstreamCxRxBytesTotal, received);
                 cluster.stats.block.add(ClusterStat::UpstreamCxTxBytesTotal, sent);
+                if traffic.is_flooded() && polled.is_pending() {
+                    return Poll::Ready(Err(h2::Reason::ENHANCE_YOUR_CALM.into()));
+                }
                 polled
             })
             .await;
             if let Err(error) = &result {
                 tracing::debug!(%error, cluster = cluster.config.name, "an HTTP/2 connection to a host has ended");
+                if let (true, Some(http2)) = (traffic.is_flooded(), &cluster.stats.http2) {
+                    http2.increment(Http2Stat::OutboundControlFlood);
+                }
                 if !error.is_io() && !error.is_remote() {
                     cluster.stats.block.increment(ClusterStat::UpstreamCxProtocolError);
                 }
@@ -243,8 +243,8 @@ impl Pool {
             used.is_closed.set(true);
             counted.closed_by_host = traffic.has_ended() || result.is_err_and(|error| error.is_remote());
             counted.with_request = used.streams.get() > 0;
-        }));
-        Ok(place)
+        });
+        Ok(())
     }
 }
 

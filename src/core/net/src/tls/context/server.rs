@@ -16,6 +16,7 @@ use super::{ContextOptions, Followed, HandshakeError, TlsError, TlsSession, boun
 use crate::stream::Stream;
 use crate::tls::certificate::PeerCertificate;
 use crate::tls::clients::ClientVerifier;
+use crate::tls::sessions::{self, Sessions};
 
 /// TLS with clients. New connections use the last loaded files.
 #[derive(Debug)]
@@ -68,7 +69,7 @@ impl ServerContext {
             drop(configs);
             Ok((start.into_stream(config).await?, own_uri))
         };
-        let (stream, own_uri) = bounded(handshake, limit).await?;
+        let (stream, own_uri) = bounded(sessions::handshake(handshake), limit).await?;
         let connection = stream.get_ref().1;
         let mut session = TlsSession::of(connection, connection.server_name().map(str::to_owned));
         session.own_uri = own_uri;
@@ -119,7 +120,10 @@ fn load(options: &ContextOptions) -> Result<Configs, TlsError> {
         }
     };
     let certificates = Arc::new(ByName(keys));
-    let without = builder.with_cert_resolver(Arc::<ByName>::clone(&certificates));
+    let mut without = builder.with_cert_resolver(Arc::<ByName>::clone(&certificates));
+    if options.roots.is_some() {
+        without.session_storage = Sessions::new();
+    }
     let mut with_protocols = without.clone();
     with_protocols.alpn_protocols.clone_from(&options.alpn);
     Ok(Configs { certificates, with_protocols: Arc::new(with_protocols), without: Arc::new(without) })

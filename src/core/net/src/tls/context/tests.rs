@@ -1,5 +1,7 @@
 //! Handshakes between the two contexts, with certificates made for each test.
 
+use std::time::SystemTime;
+
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -31,8 +33,17 @@ impl Authority {
 
     /// As [`issue`](Self::issue), with a key for these purposes.
     fn issue_for(&self, name: &str, usages: &[KeyUsagePurpose]) -> (Pem, Pem) {
+        self.issue_until(name, usages, None)
+    }
+
+    /// As [`issue_for`](Self::issue_for), valid for so long.
+    fn issue_until(&self, name: &str, usages: &[KeyUsagePurpose], valid: Option<Duration>) -> (Pem, Pem) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
+        if let Some(valid) = valid {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            params.not_after = rcgen::date_time_ymd(1970, 1, 1) + (now + valid);
+        }
         params.key_usages = usages.to_vec();
         params.subject_alt_names = vec![match name.contains("://") {
             true => SanType::URI(name.try_into().unwrap()),
@@ -48,9 +59,14 @@ type Outcome = Result<TlsSession, HandshakeError>;
 
 /// Both sides of a handshake: what the server and the client say of it.
 async fn handshake(server: ContextOptions, client: ContextOptions, name: &str) -> (Outcome, Outcome) {
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let server = ServerContext::load(server).unwrap();
     let client = ClientContext::load(client, name).unwrap();
+    handshake_of(&server, &client).await
+}
+
+/// As [`handshake`], of contexts, which remember sessions.
+async fn handshake_of(server: &ServerContext, client: &ClientContext) -> (Outcome, Outcome) {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serve = async {
@@ -147,6 +163,42 @@ async fn a_key_to_encrypt_with_is_no_identity_of_a_client() {
             let (served, _) = handshake(server, client, "a.test").await;
             assert_eq!(served.is_ok(), is_known, "{usages:?}: {served:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_client_is_not_resumed_beyond_the_validity_of_its_certificate() {
+    let authority = Authority::new();
+    for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
+        let server = ContextOptions {
+            certificates: vec![authority.issue("a.test")],
+            roots: Some(authority.root.clone()),
+            requires_certificate: true,
+            ..ContextOptions::default()
+        };
+        let valid = Duration::from_secs(4);
+        let client = ContextOptions {
+            certificates: vec![authority.issue_until("spiffe://a", &[], Some(valid))],
+            roots: Some(authority.root.clone()),
+            versions: (version, version),
+            ..ContextOptions::default()
+        };
+        let server = ServerContext::load(server).unwrap();
+        let client = ClientContext::load(client, "a.test").unwrap();
+        let issued = std::time::Instant::now();
+        for is_resumed in [false, true, true] {
+            let (served, _) = handshake_of(&server, &client).await;
+            match served {
+                Ok(session) => {
+                    assert_eq!(session.is_resumed, is_resumed, "{version:?}");
+                    assert_eq!(session.peer.unwrap().uris, ["spiffe://a"]);
+                }
+                Err(error) => assert!(issued.elapsed() >= valid, "{version:?}: {error}"),
+            }
+        }
+        tokio::time::sleep((valid + Duration::from_secs(1)).saturating_sub(issued.elapsed())).await;
+        let (served, _) = handshake_of(&server, &client).await;
+        assert!(matches!(served, Err(HandshakeError::Certificate(_))), "{version:?}: {served:?}");
     }
 }
 

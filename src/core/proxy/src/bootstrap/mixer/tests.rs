@@ -96,6 +96,15 @@ fn defaults_are_those_of_istio_and_an_open_policy_is_told() {
     assert_eq!(problems.len(), 1);
     assert_eq!(problems[0].severity, Severity::Warning);
     assert!(problems[0].message.contains("FAIL_OPEN"), "{}", problems[0].message);
+    for (fields, warnings) in [("", 1), ("max_retry: 2", 1), ("policy: FAIL_OPEN", 0)] {
+        let policy = format!("transport: {{network_fail_policy: {{{fields}}}}}");
+        let text = http(&format!("typed_config: {{{TYPE}.HttpClientConfig, {policy}, {service}}}"), "");
+        let (bootstrap, problems) = read(&text, "b.yaml").unwrap();
+        assert_eq!(problems.len(), warnings, "{fields}");
+        let tells = |text: &str| text.contains("network_fail_policy.policy is not set");
+        assert!(problems.iter().all(|problem| tells(&problem.message)), "{problems:?}");
+        assert!(of_http(&bootstrap).transport.fail_policy.opens);
+    }
     let transport = &of_http(&bootstrap).transport;
     assert!(transport.fail_policy.opens && transport.check_cache && transport.quota_cache);
     assert_eq!((transport.batch_entries, transport.batch_time), (100, Duration::from_secs(1)));

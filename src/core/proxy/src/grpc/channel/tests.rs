@@ -201,12 +201,12 @@ async fn no_call_begins_beyond_the_messages_that_nobody_waits_for() {
 }
 
 /// A server that refuses so many streams of each connection, and answers what follows.
-async fn refuse(listener: tokio::net::TcpListener, mut left: u32) {
+async fn refuse(listener: tokio::net::TcpListener, left: Rc<Cell<u32>>) {
     let (stream, _) = listener.accept().await.unwrap();
     let mut connection = h2::server::handshake(stream).await.unwrap();
     while let Some(Ok((_, mut respond))) = connection.accept().await {
-        if left > 0 {
-            left -= 1;
+        if left.get() > 0 {
+            left.set(left.get() - 1);
             respond.send_reset(Reason::REFUSED_STREAM);
             continue;
         }
@@ -226,7 +226,8 @@ async fn a_call_that_the_server_has_no_place_for_waits_and_lets_nothing_pass() {
         let cluster = cluster(&[listener.local_addr().unwrap().port()]);
         let pools = Pools::new(&[Arc::clone(&cluster)]);
         let local = LocalSet::new();
-        drop(local.spawn_local(refuse(listener, refused)));
+        let left = Rc::new(Cell::new(refused));
+        drop(local.spawn_local(refuse(listener, Rc::clone(&left))));
         let asked = local.run_until(async move {
             let message = Bytes::from_static(&[0; 5]).into();
             Channel::new(Some(0)).call(&pools, &method(None), message).await
@@ -236,8 +237,35 @@ async fn a_call_that_the_server_has_no_place_for_waits_and_lets_nothing_pass() {
             Ok(_) => assert!(is_answered),
             Err(status) => assert!(!is_answered && is_overflow(&status), "{status:?}"),
         }
+        // Nor is a host that takes nothing asked all the time.
+        assert!(refused - left.get() <= 20, "{}", refused - left.get());
         // Nor is the host to blame.
         assert_eq!(cluster.hosts().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_in_front_of_a_server_lets_nothing_pass() {
+    for (answer, opens) in [(429_u16, false), (503, true), (500, false)] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+        let pools = Pools::new(&[Arc::clone(&cluster)]);
+        let local = LocalSet::new();
+        drop(local.spawn_local(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok((_, mut respond))) = connection.accept().await {
+                let mut head = http::Response::new(());
+                *head.status_mut() = http::StatusCode::from_u16(answer).unwrap();
+                drop(respond.send_response(head, true));
+            }
+        }));
+        let asked = local.run_until(async move {
+            let message = Bytes::from_static(&[0; 5]).into();
+            Channel::new(Some(0)).call(&pools, &method(None), message).await
+        });
+        let status = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap().unwrap_err();
+        assert_eq!(is_unanswered(&status), opens, "{answer}: {status:?}");
     }
 }
 

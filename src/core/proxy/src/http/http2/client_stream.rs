@@ -36,6 +36,8 @@ pub(crate) struct ClientStream {
     /// Whether all data was received, and trailers may follow.
     is_read: bool,
     trailers: Option<HeaderMap>,
+    /// How the stream has ended behind data that was passed on.
+    failed: Option<Event>,
     /// Last, so that it is given back after the stream has ended.
     pub(super) place: Place,
 }
@@ -59,6 +61,7 @@ impl ClientStream {
             held: BytesMut::new(),
             is_read: false,
             trailers,
+            failed: None,
             place,
         })
     }
@@ -119,6 +122,9 @@ impl ClientStream {
         rest: &mut Remaining,
         mut take: impl FnMut(&[u8]),
     ) -> Result<usize, Event> {
+        if let Some(event) = self.failed {
+            return Err(event);
+        }
         let Some(body) = &mut self.body else { return Ok(0) };
         let mut count = self.held.len();
         if count > 0 {
@@ -135,7 +141,10 @@ impl ClientStream {
                     // It was taken.
                     let _ = body.flow_control().release_capacity(data.len());
                 }
-                Poll::Ready(Some(Err(error))) => return Err(event_of(&error)),
+                Poll::Ready(Some(Err(error))) => {
+                    self.failed = Some(event_of(&error));
+                    break;
+                }
                 Poll::Ready(None) => self.is_read = true,
                 Poll::Pending => return Ok(count),
             }
@@ -143,18 +152,22 @@ impl ClientStream {
         if self.is_read {
             match body.poll_trailers(cx) {
                 Poll::Ready(Ok(Some(trailers))) if !convert::are_response_trailers(&trailers) => {
-                    return Err(Event::UpstreamInvalid);
+                    self.failed = Some(Event::UpstreamInvalid);
                 }
                 Poll::Ready(Ok(mut trailers)) => {
                     trailers.iter_mut().for_each(convert::trim);
                     self.trailers = trailers;
                     *rest = Remaining::Done;
                 }
-                Poll::Ready(Err(error)) => return Err(event_of(&error)),
+                Poll::Ready(Err(error)) => self.failed = Some(event_of(&error)),
                 Poll::Pending => {}
             }
         }
-        Ok(count)
+        match self.failed {
+            // What was passed on counts, and goes before the end.
+            Some(event) if count == 0 => Err(event),
+            _ => Ok(count),
+        }
     }
 
     /// Receives data for which there is no room yet.

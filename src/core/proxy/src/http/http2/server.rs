@@ -55,6 +55,8 @@ enum Next {
     Ended(Result<(), h2::Error>),
     /// The filter chain was replaced or removed, and its drain time is over.
     Drained,
+    /// The client sends too much that is only to be answered.
+    Flooded,
     Tick,
 }
 
@@ -166,6 +168,12 @@ impl<'m> Driver<'m> {
                     }
                 }
                 Next::Drained => break true,
+                Next::Flooded => {
+                    self.manager.http2_stats.increment(Http2Stat::OutboundControlFlood);
+                    self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
+                    self.reason = Reason::ENHANCE_YOUR_CALM;
+                    break true;
+                }
                 Next::Ended(Ok(())) => break self.is_leaving,
                 Next::Ended(Err(error)) => break count_failure(self.manager, &self.traffic, &error),
                 Next::Tick => {
@@ -194,6 +202,9 @@ impl<'m> Driver<'m> {
             Poll::Ready(Some(Err(error))) => return Poll::Ready(Next::Ended(Err(error))),
             Poll::Ready(None) => return Poll::Ready(Next::Ended(Ok(()))),
             Poll::Pending => {}
+        }
+        if self.traffic.is_flooded() {
+            return Poll::Ready(Next::Flooded);
         }
         let idle = self.manager.idle_timeout.filter(|_| self.requests.is_empty() && !self.is_leaving);
         let idle = idle.map(|limit| self.idle_since + limit);
@@ -342,6 +353,10 @@ async fn answer(mut connection: Connection<'_>, parts: http::request::Parts) -> 
         transaction.is_aborted = true;
     }
     let is_reset = matches!(&connection.client, Client::Http2(stream) if stream.is_reset());
+    if transaction.is_aborted && !is_reset {
+        // What was written goes out before the reset, as far as the client takes it: the connection has its turn. A reset drops what waits.
+        tokio::task::yield_now().await;
+    }
     if transaction.is_aborted {
         manager.http2_stats.increment(if is_reset { Http2Stat::RxReset } else { Http2Stat::TxReset });
         connection.client.abort();
