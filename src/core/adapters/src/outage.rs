@@ -51,6 +51,11 @@ impl Outage {
         }
     }
 
+    /// The backend took something, and what it said of it is not known, because of `why`.
+    pub(crate) fn unread(&self, why: &str) {
+        mixer_base::warn_limited!(1, handler = &*self.handler, "the backend took a batch: {why}");
+    }
+
     fn failed_at(&mut self, now: Instant) -> Record {
         self.since.get_or_insert(now);
         let is_soon = self.logged.is_some_and(|at| now.saturating_duration_since(at) < INTERVAL);

@@ -22,6 +22,8 @@ const DETAILS: &str = "grpc-status-details-bin";
 pub enum GrpcFailure {
     /// There is no answer, or it is none of gRPC.
     NoAnswer(String),
+    /// The server took the call: its status is OK, but its message is too long to be read.
+    TooLong,
     /// The server answered with a status.
     Status {
         /// Its code; that of an HTTP status is the one that gRPC gives it.
@@ -113,12 +115,19 @@ fn answer(reply: Reply) -> Result<Bytes, GrpcFailure> {
             let details = Vec::new();
             return Err(GrpcFailure::Status { code: of_http(status), message, retry_after: None, details });
         }
-        return Err(GrpcFailure::NoAnswer("the answer is none of gRPC: it has no `grpc-status`".to_owned()));
+        let why = match reply.cut {
+            None => "the answer is none of gRPC: it has no `grpc-status`",
+            Some(_) => "the answer ended before its `grpc-status`",
+        };
+        return Err(GrpcFailure::NoAnswer(why.to_owned()));
     };
     if told.code() != Code::Ok {
         let (retry_after, details) = details(&reply.headers);
         let message = foreign(told.message());
         return Err(GrpcFailure::Status { code: told.code(), message, retry_after, details });
+    }
+    if reply.cut.is_some() {
+        return Err(GrpcFailure::TooLong);
     }
     match reply.body.split_at_checked(5) {
         None => Ok(Bytes::new()),

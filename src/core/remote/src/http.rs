@@ -24,7 +24,7 @@ use crate::answer::Answer;
 use crate::credential::{Credential, Secret};
 use crate::tls::ReloadedTls;
 
-/// Most bytes of an answer that are read, unless settings say otherwise.
+/// Most bytes of an answer that are kept, unless settings say otherwise.
 const MAX_REPLY: usize = 64 << 10;
 
 /// Most bytes of the headers, or of the trailers, of an answer of gRPC.
@@ -51,7 +51,7 @@ pub struct HttpOptions {
     pub http2_only: bool,
     /// Whether bodies of requests are compressed with gzip.
     pub gzip: bool,
-    /// Most bytes of an answer that are read; the rest is cut off.
+    /// Most bytes of an answer that are kept; the rest is cut off. Of a successful one it is read, for what follows it.
     pub max_reply: usize,
     /// The Unix socket of the backend, which gets all requests, whatever the host of the URL is, without a proxy.
     pub unix_socket: Option<PathBuf>,
@@ -179,13 +179,40 @@ pub struct Reply {
 /// Why a body is not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// It is larger than what is read.
+    /// It is larger than what is kept.
     TooLarge,
     /// The connection was lost, or the time was up.
     Lost,
 }
 
+impl Cut {
+    /// What became of the answer of a backend that took something, for operators.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Cut::TooLarge => "its answer is too long to be read",
+            Cut::Lost => "its answer was cut off",
+        }
+    }
+}
+
 impl Reply {
+    /// Why the answer of a backend that took something is not whole, so that what it says about parts is unknown: no reason to send it again.
+    /// `None`: it is whole, or a failure, or a page of HTML, as other servers have it.
+    pub fn taken_unread(&self) -> Option<Cut> {
+        let is_html = |value: &HeaderValue| {
+            let kind = value.as_bytes().get(..9);
+            kind.is_some_and(|kind| kind.eq_ignore_ascii_case(b"text/html"))
+        };
+        let begins = |with: &[u8]| {
+            let text = self.body.trim_ascii_start();
+            text.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with))
+        };
+        let is_page = self.headers.get(header::CONTENT_TYPE).is_some_and(is_html)
+            || begins(b"<!doctype")
+            || begins(b"<html");
+        self.cut.filter(|_| matches!(self.answer, Answer::Delivered) && !is_page)
+    }
+
     /// No answer.
     fn none(answer: Answer) -> Self {
         Self { answer, status: None, headers: HeaderMap::new(), body: Bytes::new(), cut: None }
@@ -381,18 +408,23 @@ impl HttpTarget {
         let (head, mut content) = http::Response::<reqwest::Body>::from(response).into_parts();
         let answer = Answer::of_status(head.status, &head.headers, has_credential);
         let (mut headers, mut body) = (head.headers, BytesMut::new());
+        // What a backend says of what it has taken is read to its end, without keeping it: trailers come after it.
+        let reads_on = matches!(answer, Answer::Delivered);
+        let mut is_too_large = false;
         let cut = loop {
             let frame = std::future::poll_fn(|context| std::pin::Pin::new(&mut content).poll_frame(context));
             match frame.await.map(|frame| frame.map(http_body::Frame::into_data)) {
                 Some(Ok(Ok(chunk))) => {
                     let room = self.max_reply - body.len();
                     body.extend_from_slice(chunk.get(..room).unwrap_or(&chunk));
-                    if chunk.len() > room {
+                    is_too_large |= chunk.len() > room;
+                    if is_too_large && !reads_on {
                         break Some(Cut::TooLarge);
                     }
                 }
                 Some(Ok(Err(frame))) => headers.extend(frame.into_trailers().unwrap_or_default()),
                 // The status is an answer. Sending it again because of its text might deliver it twice.
+                None | Some(Err(_)) if is_too_large => break Some(Cut::TooLarge),
                 None => break None,
                 Some(Err(_)) => break Some(Cut::Lost),
             }

@@ -66,8 +66,11 @@ impl AsyncSink<List<Datum>> for MetricSender {
         let body = self.body(batch.as_slice());
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
         let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, kind)]);
-        let AwsAnswer { answer, body, .. } = self.target.post(headers, Bytes::from(body)).await;
-        let answer = if is_of_metrics(&body) { answer } else { no_page(answer) };
+        let found = self.target.post(headers, Bytes::from(body)).await;
+        let AwsAnswer { answer, unread, .. } = of_service(found, is_of_metrics);
+        if let Some(cut) = unread {
+            self.outage.unread(cut.describe());
+        }
         let answer = explained(answer, "could not put metric data into cloudwatch");
         watch(&mut self.outage, &answer);
         answer.settle(batch.len(), tally);
@@ -147,11 +150,7 @@ impl LogSender {
             (header::CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.1")),
             (HeaderName::from_static("x-amz-target"), HeaderValue::from_static(action)),
         ]);
-        let found = self.target.post(headers, Bytes::from(body.to_string())).await;
-        match is_of_logs(&found.body) {
-            true => found,
-            false => AwsAnswer { answer: no_page(found.answer), ..found },
-        }
+        of_service(self.target.post(headers, Bytes::from(body.to_string())).await, is_of_logs)
     }
 
     /// Asks for the token. Errors: the answer.
@@ -192,6 +191,10 @@ impl LogSender {
         match put.answer {
             Answer::Delivered => {
                 self.token = said.next_sequence_token.map_or(Token::None, Token::Known);
+                if let Some(cut) = put.unread {
+                    self.token = Token::Unknown;
+                    self.outage.unread(cut.describe());
+                }
                 Ok(said.rejected_log_events_info.map_or(0, |rejected| rejected.count(events.len())))
             }
             // The answer to the first attempt was lost.
@@ -306,6 +309,14 @@ fn is_of_logs(body: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).is_ok()
 }
 
+/// An answer whose body is one of the service, or is not whole.
+fn of_service(found: AwsAnswer, is_of_service: fn(&[u8]) -> bool) -> AwsAnswer {
+    match found.unread.is_some() || is_of_service(&found.body) {
+        true => found,
+        false => AwsAnswer { answer: no_page(found.answer), ..found },
+    }
+}
+
 /// The meaning of an answer whose body is none of the service: with status 200, as pages of proxies have it, nothing was taken.
 fn no_page(answer: Answer) -> Answer {
     match answer {
@@ -332,7 +343,9 @@ fn watch(outage: &mut Outage, answer: &Answer) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Answer, Event, REQUESTS, Rejected, SPAN_MILLIS, is_of_logs, is_of_metrics, no_page, parts};
+    use mixer_remote::Cut;
+
+    use super::*;
 
     #[test]
     fn callers_with_an_entry_a_day_do_not_get_a_request_each() {
@@ -364,6 +377,16 @@ mod tests {
             assert!(!is_of_metrics(page.as_bytes()) && !is_of_logs(page.as_bytes()), "{page}");
         }
         assert!(matches!(no_page(Answer::Delivered), Answer::Retry { .. }));
+        let of = |unread, body: &'static [u8]| {
+            let answer = Answer::Delivered;
+            let found = AwsAnswer { answer, code: String::new(), body: Bytes::from_static(body), unread };
+            [is_of_metrics, is_of_logs].map(|is_of| of_service(found.clone(), is_of).answer)
+        };
+        for cut in [Cut::TooLarge, Cut::Lost] {
+            assert_eq!(of(Some(cut), br#"{"nextSeq"#), [Answer::Delivered, Answer::Delivered]);
+        }
+        let again = of(None, br#"{"nextSeq"#);
+        assert!(again.iter().all(|answer| matches!(answer, Answer::Retry { .. })), "{again:?}");
         let refused = Answer::Refused("HTTP status 400".to_owned());
         assert_eq!(no_page(refused.clone()), refused);
     }

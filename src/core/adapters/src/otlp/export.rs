@@ -14,8 +14,8 @@ use mixer_delivery::{AsyncSink, Item, Items as _, List, Tally};
 use mixer_engine::adapter::{BuildError, Env};
 use mixer_otlp::{AnyValueKind, ExportResponse, Request, Resource, Signal, metric};
 use mixer_remote::{
-    Answer, Authentication, ClientTlsOptions, Credential, GrpcCode, GrpcFailure, GrpcTarget, HttpOptions,
-    HttpTarget, RemoteError, foreign,
+    Answer, Authentication, ClientTlsOptions, Credential, Cut, GrpcCode, GrpcFailure, GrpcTarget,
+    HttpOptions, HttpTarget, RemoteError, foreign,
 };
 
 use super::log::Record;
@@ -174,7 +174,10 @@ impl Exporter {
             Target::Grpc(target) => of_call(target.call(&request).await),
             Target::Http(target, headers) => {
                 let reply = target.post(headers, request.into()).await;
-                of_reply(reply.status, reply.answer, &reply.body)
+                match reply.taken_unread() {
+                    Some(cut) => unread(cut),
+                    None => of_reply(reply.status, reply.answer, &reply.body),
+                }
             }
         }
     }
@@ -241,6 +244,11 @@ fn taken(response: &ExportResponse) -> Outcome {
     Outcome::Taken { rejected, why: foreign(&partial.error_message) }
 }
 
+/// A successful answer that is not whole: the collector has the batch.
+fn unread(cut: Cut) -> Outcome {
+    Outcome::Taken { rejected: 0, why: cut.describe().to_owned() }
+}
+
 /// The same of JSON, with which some collectors answer whatever they were sent. `None`: it is no object.
 fn taken_by_json(body: &[u8]) -> Option<Outcome> {
     let document: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(body).ok()?;
@@ -260,6 +268,7 @@ fn of_call(called: Result<Bytes, GrpcFailure>) -> Outcome {
             Ok(response) => taken(&response),
             Err(_) => Outcome::Again { why: NOT_OTLP.to_owned(), after: Duration::ZERO },
         },
+        Err(GrpcFailure::TooLong) => unread(Cut::TooLarge),
         Err(GrpcFailure::NoAnswer(why)) => Outcome::Again { why, after: Duration::ZERO },
         Err(GrpcFailure::Status { code, message, retry_after, .. }) => {
             let name = code_name(code);

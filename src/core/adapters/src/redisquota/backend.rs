@@ -1,6 +1,7 @@
 //! The client of Redis.
 
 mod answers;
+mod any_node;
 mod exchanges;
 mod handler;
 mod keys;

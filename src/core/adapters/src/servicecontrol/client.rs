@@ -17,6 +17,9 @@ use crate::health::Health;
 /// What tokens are for.
 const SCOPE: &str = "https://www.googleapis.com/auth/servicecontrol";
 
+/// The method of reports.
+pub(super) const REPORT: &str = "report";
+
 /// Calls Service Control.
 pub(super) struct Client {
     http: HttpTarget,
@@ -60,7 +63,7 @@ impl Client {
     }
 
     /// Calls a method of a service: `check`, `report` or `allocateQuota`, with JSON. A call whose token was not accepted is repeated once, if there
-    /// is another one.
+    /// is another one. Null: Google took a report, and what it said of it is not whole; of other methods that is a failure.
     pub(super) async fn call(&self, service: &str, method: &str, body: Bytes) -> Result<Value, Failure> {
         self.health.watch(self.ask(service, method, body), |failure| &failure.why).await
     }
@@ -84,6 +87,9 @@ impl Client {
             let has_other = is_unauthorized && self.tokens.refused(&authorization);
             if has_other && attempt == 0 {
                 continue;
+            }
+            if method == REPORT && reply.taken_unread().is_some() {
+                return Ok(Value::Null);
             }
             let document: Option<Value> = serde_json::from_slice(&reply.body).ok();
             let said = || {

@@ -15,7 +15,7 @@ use mixer_engine::adapter::{
 use serde_json::Value as Json;
 
 use super::checks::Checks;
-use super::client::{Client, Failure};
+use super::client::{Client, Failure, REPORT};
 use super::codes::{INVALID_ARGUMENT, PERMISSION_DENIED};
 use super::operation::{Operation, OperationTemplate, text_at};
 use super::quota::Allocation;
@@ -341,7 +341,11 @@ impl AsyncSink<List<Operation>> for Sender {
             let operations = all.get(..run).unwrap_or_default();
             let service = self.services.get(first).map_or("", |service| service.google_service_name.as_str());
             let body = self.body(service, operations).await;
-            match self.checks.client.call(service, "report", body).await {
+            match self.checks.client.call(service, REPORT, body).await {
+                Ok(Json::Null) => {
+                    self.outage.unread("its answer is not whole");
+                    tally.delivered(run);
+                }
                 Ok(answer) => {
                     let errors = answer.get("reportErrors").and_then(Json::as_array).map_or(0, Vec::len);
                     let refused = errors.min(run);

@@ -313,6 +313,25 @@ async fn reports_of_several_services_are_sent_when_the_handler_closes() {
     assert_eq!(sent, [path("a"), path("b"), path("b")]);
 }
 
+/// What Google says of operations may be long: of reports nothing is sent twice because of that, and nothing else is allowed by it.
+#[tokio::test]
+async fn an_answer_that_is_too_long_takes_reports_and_allows_nothing() {
+    let long = json!({ "reportErrors": [{ "status": { "message": "x".repeat(70_000) } }] });
+    let mut google = Google::start(&[token(), (":check", 200, long.clone()), (":report", 200, long)]).await;
+    let handler = build(google.params(), false).await;
+    let refused = check(&*handler, ["a", "op", "key"]).await;
+    assert!(refused.as_ref().map_or(true, |result| result.status.code != 0), "{refused:?}");
+    let values = ["a", "op", "key"].map(|text| Some(Value::String(text.as_bytes())));
+    let report = Instance { bound: 1, name: "r.servicecontrolreport.ns", values: &values };
+    let Reply::Ready(Ok(())) = handler.as_report().unwrap().report(&[report]) else { panic!("accepted") };
+    handler.close(PATIENCE).await.unwrap();
+    let mut reports = 0;
+    while let Ok((path, _)) = google.received.try_recv() {
+        reports += usize::from(path.contains(":report"));
+    }
+    assert_eq!(reports, 1);
+}
+
 #[tokio::test]
 async fn while_google_is_away_a_batch_asks_about_one_key_only_and_operations_keep_their_ids() {
     let mut google = Google::start(&[token(), (":check", 503, json!({})), (":report", 503, json!({}))]).await;

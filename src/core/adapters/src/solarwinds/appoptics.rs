@@ -12,7 +12,7 @@ use mixer_base::decimal;
 use mixer_base::json::push_string;
 use mixer_delivery::{AsyncSink, Item, Items as _, List, Tally};
 use mixer_engine::adapter::{BoundInstance, Instance};
-use mixer_remote::{Answer, HttpTarget, Reply, foreign};
+use mixer_remote::{Answer, Cut, HttpTarget, Reply, foreign};
 
 use super::MetricInfo;
 use crate::cut::cut;
@@ -128,12 +128,17 @@ fn request(batch: &[Measurement]) -> Bytes {
 enum Outcome {
     /// AppOptics took the batch, but for so many measurements.
     Taken { rejected: u64, why: String },
+    /// It took the batch, and what it said of it is not whole.
+    Unread(Cut),
     /// It did not take the batch.
     NotTaken(Answer),
 }
 
 /// What a reply says about a batch.
 fn outcome(reply: Reply) -> Outcome {
+    if let Some(cut) = reply.taken_unread() {
+        return Outcome::Unread(cut);
+    }
     let json = serde_json::from_slice::<Json>(&reply.body).ok();
     let errors = json.as_ref().and_then(|json| json.get("errors")).filter(|errors| !errors.is_null());
     let errors = errors.map(|errors| foreign(&errors.to_string()));
@@ -162,6 +167,11 @@ impl AsyncSink<List<Measurement>> for AppOptics {
         match outcome(self.target.post(&self.headers, body).await) {
             Outcome::Taken { rejected: 0, .. } => {
                 self.outage.ended();
+                tally.delivered(items);
+            }
+            Outcome::Unread(cut) => {
+                self.outage.ended();
+                self.outage.unread(cut.describe());
                 tally.delivered(items);
             }
             Outcome::Taken { rejected, why } => {
@@ -201,6 +211,13 @@ mod tests {
         assert_eq!(outcome_of(Answer::Delivered, partial), taken(1, r#"[{"param":"time"}]"#));
         let page = outcome_of(Answer::Delivered, "<html>");
         assert!(matches!(page, Outcome::NotTaken(Answer::Retry { .. })), "{page:?}");
+        let long = |body: &'static str| {
+            let (status, headers) = (Some(StatusCode::OK), HeaderMap::new());
+            let (answer, body) = (Answer::Delivered, Bytes::from_static(body.as_bytes()));
+            outcome(Reply { answer, status, headers, body, cut: Some(Cut::TooLarge) })
+        };
+        assert_eq!(long(r#"{"errors":[{"#), Outcome::Unread(Cut::TooLarge));
+        assert!(matches!(long("<html>"), Outcome::NotTaken(Answer::Retry { .. })));
         let refused = |why: &str| Outcome::NotTaken(Answer::Refused(why.to_owned()));
         let of = |body| outcome_of(Answer::Refused("HTTP status 401".to_owned()), body);
         assert_eq!(of(r#"{"errors":{"request":["no"]}}"#), refused(r#"HTTP status 401: {"request":["no"]}"#));

@@ -103,6 +103,8 @@ impl Method {
         }
         let failure = match self.target.call_with(&metadata, request).await {
             Ok(answer) => return Ok(answer),
+            // Nobody reads more of it than that it is one.
+            Err(GrpcFailure::TooLong) => return Ok(Bytes::new()),
             Err(failure) => failure,
         };
         let failure = understood(failure);
@@ -116,6 +118,7 @@ impl Method {
 fn understood(failure: GrpcFailure) -> Failure {
     match failure {
         GrpcFailure::NoAnswer(why) => Failure::of(why),
+        GrpcFailure::TooLong => Failure::of("the answer is too long".to_owned()),
         GrpcFailure::Status { code, message, retry_after, details } => {
             // Credentials and rights may be mended.
             let may_be_mended = matches!(code, GrpcCode::Unauthenticated | GrpcCode::PermissionDenied);

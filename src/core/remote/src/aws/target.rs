@@ -11,7 +11,7 @@ use super::signature::{Scope, Signed, sign};
 use super::{AwsOptions, environment};
 use crate::RemoteError;
 use crate::answer::{Answer, foreign};
-use crate::http::{HttpOptions, HttpTarget, Reply};
+use crate::http::{Cut, HttpOptions, HttpTarget, Reply};
 
 /// Codes of errors that end without a change of the request: of overload, of credentials that may be replaced, and of what may be created
 /// or allowed later.
@@ -58,6 +58,8 @@ pub struct AwsAnswer {
     pub code: String,
     /// The body.
     pub body: Bytes,
+    /// As [`Reply::taken_unread`].
+    pub unread: Option<Cut>,
 }
 
 impl AwsTarget {
@@ -80,7 +82,7 @@ impl AwsTarget {
 
     /// Signs and sends a request. `headers` has at least its content type.
     pub async fn post(&mut self, mut headers: HeaderMap, body: Bytes) -> AwsAnswer {
-        let none = |answer| AwsAnswer { answer, code: String::new(), body: Bytes::new() };
+        let none = |answer| AwsAnswer { answer, code: String::new(), body: Bytes::new(), unread: None };
         let key = match self.chain.key().await {
             Ok(key) => key,
             Err(why) => return none(Answer::retry(why)),
@@ -101,9 +103,10 @@ impl AwsTarget {
 }
 
 fn understood(reply: Reply) -> AwsAnswer {
+    let unread = reply.taken_unread();
     let Reply { answer, status, body, .. } = reply;
     let Some(status) = status.filter(|_| !matches!(answer, Answer::Delivered)) else {
-        return AwsAnswer { answer, code: String::new(), body };
+        return AwsAnswer { answer, code: String::new(), body, unread };
     };
     let (code, message) = error(&String::from_utf8_lossy(&body));
     let why = match (code.as_str(), message.as_str()) {
@@ -116,7 +119,7 @@ fn understood(reply: Reply) -> AwsAnswer {
         _ if TRANSIENT.contains(&code.as_str()) => Answer::Retry { why, after: Duration::ZERO },
         _ => Answer::Refused(why),
     };
-    AwsAnswer { answer, code, body }
+    AwsAnswer { answer, code, body, unread }
 }
 
 /// The text of the first element of XML with a name.

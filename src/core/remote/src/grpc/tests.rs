@@ -104,6 +104,25 @@ async fn statuses_messages_and_pauses_are_those_of_the_server() {
     assert_eq!(target.call(b"").await, Ok(Bytes::new()));
 }
 
+/// What a collector says of items has texts of callers in it.
+#[tokio::test]
+async fn a_long_message_with_the_status_ok_is_that_of_a_server_that_took_the_call() {
+    let mut body = vec![0; 300_000];
+    body[..5].copy_from_slice(&[0, 0, 4, 147, 219]);
+    let body: &'static [u8] = body.leak();
+    let answers = vec![
+        Scripted { body, ..OK },
+        Scripted { body, trailers: &[("grpc-status", "3")], ..OK },
+        Scripted { body, trailers: &[("x", "y")], ..OK },
+    ];
+    let (address, _received) = serve(answers).await;
+    let target = target(address);
+    assert_eq!(target.call(b"x").await, Err(GrpcFailure::TooLong));
+    let refused = target.call(b"x").await;
+    assert!(matches!(refused, Err(GrpcFailure::Status { code: Code::InvalidArgument, .. })), "{refused:?}");
+    assert!(matches!(target.call(b"x").await, Err(GrpcFailure::NoAnswer(_))));
+}
+
 /// Google names each time series that it did not take.
 #[tokio::test]
 async fn details_may_be_long() {

@@ -69,7 +69,8 @@ async fn a_long_answer_is_cut() {
     for (max_reply, cut) in [(10, None), (9, Some(Cut::TooLarge))] {
         let server = TestServer::start(&[ten], None).await;
         let reply = post(HttpOptions { max_reply, ..options(server.port) }, "x").await;
-        assert_eq!((reply.answer, reply.body.len(), reply.cut), (Answer::Delivered, max_reply, cut));
+        assert_eq!((reply.taken_unread(), reply.body.len(), reply.cut), (cut, max_reply, cut));
+        assert_eq!(reply.answer, Answer::Delivered);
     }
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -79,7 +80,33 @@ async fn a_long_answer_is_cut() {
         tokio::io::AsyncWriteExt::write_all(&mut stream, &ten.as_bytes()[..ten.len() - 3]).await.unwrap();
     };
     let (reply, ()) = tokio::join!(post(options(port), "x"), ends_early);
-    assert_eq!((reply.answer, reply.cut), (Answer::Delivered, Some(Cut::Lost)));
+    assert_eq!((&reply.answer, reply.cut), (&Answer::Delivered, Some(Cut::Lost)));
+    assert_eq!(reply.taken_unread(), Some(Cut::Lost));
+}
+
+/// What a backend says of what it took is read to its end: the connection serves the next request.
+#[tokio::test]
+async fn a_long_answer_of_a_backend_that_took_something_is_read_on() {
+    let long = |kind: &str, text: &str| {
+        let body = format!("{text}{}", "x".repeat(1_000_000));
+        format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+    };
+    let json = "application/json";
+    let answers = [
+        long(json, "{"),
+        long("text/html; charset=utf-8", ""),
+        long(json, "\n<!DOCTYPE"),
+        long("", "<Html>"),
+    ];
+    let texts: Vec<&str> = answers.iter().map(String::as_str).collect();
+    let server = TestServer::start(&texts, None).await;
+    let target = HttpTarget::new(options(server.port)).unwrap();
+    for unread in [Some(Cut::TooLarge), None, None, None] {
+        let reply = target.post(&headers(), Bytes::from_static(b"x")).await;
+        assert_eq!((reply.body.len(), reply.cut), (MAX_REPLY, Some(Cut::TooLarge)));
+        assert_eq!((&reply.answer, reply.taken_unread()), (&Answer::Delivered, unread));
+    }
+    assert_eq!(server.connections.load(std::sync::atomic::Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

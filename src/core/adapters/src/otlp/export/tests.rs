@@ -68,6 +68,11 @@ fn what_was_rejected_is_told_and_what_is_no_answer_of_a_collector_is_sent_again(
         assert_eq!(of_call(Ok(body.clone())), expected);
         assert_eq!(of_reply(Some(StatusCode::OK), Answer::Delivered, &body), expected);
     }
+    assert_eq!(
+        of_call(Err(GrpcFailure::TooLong)),
+        taken(0, "its answer is too long to be read"),
+        "the collector has the batch"
+    );
     for (json, expected) in [
         ("{}", taken(0, "")),
         (r#"{"partialSuccess":{}}"#, taken(0, "")),

@@ -10,14 +10,16 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
-use super::target::{Connection, Target};
+use super::target::{Connection, Pulse, Target};
 use mixer_engine::adapter::QuotaOutage;
 
-/// How long an attempt to connect may take.
+/// How long it may take to connect to one server.
 pub(super) const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Shortest and longest pause between two attempts, whatever calls want and servers do.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Shortest pause between two connections to a cluster of which nodes do not answer.
+const RENEWAL_PAUSE: Duration = Duration::from_secs(5);
 /// How often an idle connection is tested.
 const TEST_PERIOD: Duration = Duration::from_secs(15);
 
@@ -80,10 +82,11 @@ impl Link {
 
     /// Waits for the first attempt. Errors: it failed.
     pub(super) async fn first(&self) -> Result<(), String> {
-        match self.get(Instant::now() + CONNECT_TIME).await {
+        let patience = self.target.connect_time();
+        match self.get(Instant::now() + patience).await {
             Ok(_) => Ok(()),
             Err(Unconnected::Down(why)) => Err(why.to_string()),
-            Err(Unconnected::Late) => Err(format!("no answer within {CONNECT_TIME:?}")),
+            Err(Unconnected::Late) => Err(format!("no answer within {patience:?}")),
         }
     }
 
@@ -155,14 +158,10 @@ impl Link {
         loop {
             sleep_until(earliest).await;
             earliest = Instant::now() + SHORTEST_PAUSE;
-            let attempt = timeout(CONNECT_TIME, self.target.connect()).await;
-            let attempt = attempt.unwrap_or_else(|_| Err(format!("no answer within {CONNECT_TIME:?}")));
-            match attempt {
+            match self.attempt().await {
                 Ok(connection) => {
                     pause = SHORTEST_PAUSE;
-                    let generation = Generation(self.generations.fetch_add(1, Ordering::Relaxed));
-                    self.say_connected();
-                    self.state.send_replace(State::Up(connection.clone(), generation));
+                    let generation = self.connected(connection.clone());
                     self.watch(connection, generation).await;
                     self.begin_outage();
                     self.state.send_replace(State::Connecting);
@@ -181,29 +180,58 @@ impl Link {
         }
     }
 
-    /// Returns when the connection is lost.
-    async fn watch(&self, mut connection: Connection, own: Generation) {
+    async fn attempt(&self) -> Result<Connection, String> {
+        let patience = self.target.connect_time();
+        let attempt = timeout(patience, self.target.connect()).await;
+        attempt.unwrap_or_else(|_| Err(format!("no answer within {patience:?}")))
+    }
+
+    /// Returns when the connection is lost. That to a cluster of which some nodes do not answer is kept, and one that knows which nodes there are now
+    /// takes its place.
+    async fn watch(&self, mut connection: Connection, mut own: Generation) {
+        let mut next_renewal = Instant::now();
         loop {
             tokio::select! {
                 () = self.due.notified() => {}
                 () = sleep(TEST_PERIOD) => {}
             }
             let is_up = matches!(&*self.state.borrow(), State::Up(_, generation) if *generation == own);
-            let answers = is_up
-                && match timeout(self.target.timeout(), connection.send(&redis::cmd("PING"))).await {
-                    Ok(answer) => answer.is_ok(),
-                    Err(_) => false,
-                };
-            if !answers {
-                tracing::warn!(
-                    target: "adapters",
-                    adapter = &*self.handler_name,
-                    server = self.shown(),
-                    "the connection to Redis is lost"
-                );
-                return;
+            let pulse = if is_up { connection.pulse(self.target.timeout()).await } else { Pulse::None };
+            match pulse {
+                Pulse::All => {}
+                Pulse::Some if Instant::now() < next_renewal => {}
+                Pulse::Some => {
+                    let server = self.shown();
+                    mixer_base::warn_limited!(
+                        1,
+                        adapter = &*self.handler_name,
+                        server,
+                        "some nodes of the cluster do not answer"
+                    );
+                    let renewed = self.attempt().await;
+                    next_renewal = Instant::now() + RENEWAL_PAUSE;
+                    let Ok(renewed) = renewed else { continue };
+                    (connection, own) = (renewed.clone(), self.connected(renewed));
+                }
+                Pulse::None => {
+                    tracing::warn!(
+                        target: "adapters",
+                        adapter = &*self.handler_name,
+                        server = self.shown(),
+                        "the connection to Redis is lost"
+                    );
+                    return;
+                }
             }
         }
+    }
+
+    /// From now on, calls use this connection.
+    fn connected(&self, connection: Connection) -> Generation {
+        let generation = Generation(self.generations.fetch_add(1, Ordering::Relaxed));
+        self.say_connected();
+        self.state.send_replace(State::Up(connection, generation));
+        generation
     }
 
     fn say_connected(&self) {

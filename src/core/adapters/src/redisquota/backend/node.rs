@@ -1,9 +1,11 @@
 //! A connection to one server of Redis, whose replies are bounded.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -14,12 +16,21 @@ use redis::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
 
 use mixer_base::looks::Looks;
 use mixer_base::task::Group;
 use mixer_net::tls::{ClientTls, ClientTlsOptions};
 
 use super::replies::BoundedReplies;
+
+/// How long nodes of a cluster that answer wait for one that does not.
+const PATIENCE: Duration = Duration::from_millis(700);
+/// The pause between two attempts to connect to a node that does not answer.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Nodes that do not answer and are remembered. Clusters have fewer.
+const MAX_SLOW: usize = 1024;
 
 /// A connection to one server. A clone is the same connection.
 #[derive(Clone)]
@@ -32,7 +43,6 @@ impl Node {
         tls: &NodeTls,
         config: AsyncConnectionConfig,
     ) -> RedisResult<Self> {
-        let late = || RedisError::from(io::Error::from(io::ErrorKind::TimedOut));
         let opened = tokio::time::timeout(super::link::CONNECT_TIME, Self::open(info, tls, config));
         opened.await.map_err(|_| late())?
     }
@@ -59,6 +69,10 @@ impl Node {
         drop(Group::new("redis connection").spawn(driver));
         Ok(Self(connection))
     }
+}
+
+fn late() -> RedisError {
+    io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
 async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
@@ -126,6 +140,94 @@ pub(super) struct ClusterNodes {
 struct KnownNodes {
     settings: RedisConnectionInfo,
     tls: Arc<NodeTls>,
+    /// When the first of them was connected to.
+    first: watch::Sender<Option<Instant>>,
+    /// Those that the others did not wait for, by address.
+    slow: Mutex<BTreeMap<String, Slow>>,
+}
+
+/// A node that others did not wait for.
+enum Slow {
+    /// It is connected to in the background.
+    Connecting,
+    /// It is connected to again after this.
+    Away(Instant),
+    /// For whoever wants it next.
+    Connected(Node),
+}
+
+impl KnownNodes {
+    fn new(settings: RedisConnectionInfo, tls: Arc<NodeTls>) -> Self {
+        Self { settings, tls, first: watch::Sender::new(None), slow: Mutex::default() }
+    }
+
+    /// Connects to a node. The client of clusters serves nobody meanwhile: once another node has answered, one that does not is left to a task, and
+    /// is there when it is asked for later.
+    async fn connect(
+        self: &Arc<Self>,
+        info: ConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> RedisResult<Node> {
+        let (address, begun) = (info.addr().to_string(), Instant::now());
+        let is_slow = match self.slow.lock().entry(address.clone()) {
+            Entry::Vacant(_) => false,
+            Entry::Occupied(known) => match known.get() {
+                Slow::Connecting => return Err(late()),
+                Slow::Away(until) if begun < *until => return Err(late()),
+                Slow::Away(_) => true,
+                Slow::Connected(node) => {
+                    let node = node.clone();
+                    known.remove();
+                    return Ok(node);
+                }
+            },
+        };
+        let known = Arc::clone(self);
+        let mut connecting = Box::pin(async move { Node::connect(&info, &known.tls, config).await });
+        if !is_slow {
+            tokio::select! {
+                connected = &mut connecting => {
+                    if connected.is_ok() {
+                        self.first.send_if_modified(|first| {
+                            let is_first = first.is_none();
+                            first.get_or_insert_with(Instant::now);
+                            is_first
+                        });
+                    }
+                    return connected;
+                }
+                () = self.patience(begun) => {}
+            }
+        }
+        {
+            let mut slow = self.slow.lock();
+            if slow.len() >= MAX_SLOW && !is_slow {
+                return Err(late());
+            }
+            slow.insert(address.clone(), Slow::Connecting);
+        }
+        let known = Arc::clone(self);
+        let rest = async move {
+            let found = match connecting.await {
+                Ok(node) => Slow::Connected(node),
+                Err(_) => Slow::Away(Instant::now() + PAUSE),
+            };
+            known.slow.lock().insert(address, found);
+        };
+        // Ends with the attempt.
+        drop(Group::new("redis connection").spawn(rest));
+        Err(late())
+    }
+
+    /// Returns when a node that has been connected to since `begun` is not waited for any longer.
+    async fn patience(&self, begun: Instant) {
+        let mut first = self.first.subscribe();
+        let first = match first.wait_for(Option::is_some).await {
+            Ok(first) => first.unwrap_or(begun),
+            Err(_) => begun,
+        };
+        sleep_until(first.max(begun) + PATIENCE).await;
+    }
 }
 
 /// Those in use, by name.
@@ -137,7 +239,7 @@ impl ClusterNodes {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("cluster {}", NEXT.fetch_add(1, Ordering::Relaxed));
         let settings = servers.first().map(|first| first.redis_settings().clone()).unwrap_or_default();
-        let known = Arc::new(KnownNodes { settings, tls: Arc::clone(tls) });
+        let known = Arc::new(KnownNodes::new(settings, Arc::clone(tls)));
         CLUSTERS.lock().insert(name.clone(), Arc::downgrade(&known));
         Self { name, _known: known }
     }
@@ -174,7 +276,7 @@ impl Connect for Node {
             let info = info.into_connection_info()?;
             let nodes = ClusterNodes::find(info.redis_settings().username())?;
             let info = info.set_redis_settings(nodes.settings.clone());
-            Self::connect(&info, &nodes.tls, config).await
+            nodes.connect(info, config).await
         })
     }
 }

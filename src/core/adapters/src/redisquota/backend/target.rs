@@ -4,14 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::{
     AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
     IntoConnectionInfo, RedisResult, ScriptInvocation, Value,
 };
+use tokio::time::timeout;
 
 use super::super::Params;
+use super::any_node::{AnyNode, NodeOfKey};
+use super::link::CONNECT_TIME;
 use super::node::{ClusterNodes, Node, NodeTls};
 use super::scripts::SCRIPTS;
 use super::silent::Slots;
@@ -108,15 +112,26 @@ pub(super) enum Connection {
     },
 }
 
+/// Which nodes answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pulse {
+    All,
+    /// Of a cluster.
+    Some,
+    None,
+}
+
 impl Connection {
-    /// Calls a script.
+    /// Calls a script. A node that lacks it gets it.
     pub(super) async fn invoke<T: FromRedisValue>(
         &mut self,
         script: &ScriptInvocation<'_>,
     ) -> RedisResult<T> {
         match self {
             Connection::Single(connection) => script.invoke_async(connection).await,
-            Connection::Cluster { connection, .. } => script.invoke_async(connection).await,
+            Connection::Cluster { connection, .. } => {
+                script.invoke_async(&mut NodeOfKey::new(connection)).await
+            }
         }
     }
 
@@ -128,11 +143,33 @@ impl Connection {
         }
     }
 
-    /// Sends a command whose answer is not needed.
-    pub(super) async fn send(&mut self, command: &Cmd) -> RedisResult<()> {
+    /// Sends a command to all nodes, of which one answers. Its answer is not needed.
+    async fn send(&mut self, command: &Cmd) -> RedisResult<()> {
         match self {
             Connection::Single(connection) => command.exec_async(connection).await,
-            Connection::Cluster { connection, .. } => command.exec_async(connection).await,
+            Connection::Cluster { connection, .. } => command.exec_async(&mut AnyNode(connection)).await,
+        }
+    }
+
+    /// Which nodes answer within `limit`.
+    pub(super) async fn pulse(&mut self, limit: Duration) -> Pulse {
+        let ping = redis::cmd("PING");
+        let answers = |answer: Result<RedisResult<()>, _>| answer.is_ok_and(|answer| answer.is_ok());
+        let all = match self {
+            Connection::Single(_) => None,
+            Connection::Cluster { connection, .. } => Some(connection.clone()),
+        };
+        let all = async {
+            match all {
+                None => true,
+                Some(mut all) => answers(timeout(limit, ping.exec_async(&mut all)).await),
+            }
+        };
+        let (some, all) = tokio::join!(timeout(limit, self.send(&ping)), all);
+        match (answers(some), all) {
+            (true, true) => Pulse::All,
+            (true, false) => Pulse::Some,
+            (false, _) => Pulse::None,
         }
     }
 }
@@ -175,6 +212,14 @@ impl Target {
         self.timeout
     }
 
+    /// How long an attempt to connect may take: a server that does not answer leaves time for the others.
+    pub(super) fn connect_time(&self) -> Duration {
+        match self.kind {
+            Kind::Single => CONNECT_TIME,
+            Kind::Sentinels(_) | Kind::Cluster => CONNECT_TIME + Duration::from_secs(1),
+        }
+    }
+
     /// Connects, and loads the scripts. Errors: one line. The caller limits the time.
     pub(super) async fn connect(&self) -> Result<Connection, String> {
         mixer_net::tls::install_crypto_provider();
@@ -213,7 +258,7 @@ impl Target {
 
     async fn open(&self, servers: Vec<ConnectionInfo>) -> RedisResult<Connection> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(super::link::CONNECT_TIME))
+            .set_connection_timeout(Some(CONNECT_TIME))
             .set_response_timeout(Some(self.timeout));
         match &self.kind {
             Kind::Single => {
@@ -221,19 +266,22 @@ impl Target {
                 Node::connect(server, &self.tls, config).await.map(Connection::Single)
             }
             Kind::Sentinels(name) => {
-                let mut failure = no_server();
-                for sentinel in &servers {
-                    match master(name, sentinel, &self.tls, &config).await {
+                // All at once, for one that does not answer uses up the time.
+                let asked = servers.iter().map(|sentinel| master(name, sentinel, &self.tls, &config));
+                let mut asked: FuturesUnordered<_> = asked.collect();
+                let mut failure = None;
+                while let Some(answer) = asked.next().await {
+                    match answer {
                         Ok(connection) => return Ok(Connection::Single(connection)),
-                        Err(error) => failure = error,
+                        Err(error) => failure = failure.or(Some(error)),
                     }
                 }
-                Err(failure)
+                Err(failure.unwrap_or_else(no_server))
             }
             Kind::Cluster => {
                 let nodes = ClusterNodes::new(&servers, &self.tls);
                 let client = ClusterClientBuilder::new(nodes.name(servers))
-                    .connection_timeout(super::link::CONNECT_TIME)
+                    .connection_timeout(CONNECT_TIME)
                     .response_timeout(self.timeout)
                     .overall_response_timeout(Some(self.timeout))
                     .build()?;

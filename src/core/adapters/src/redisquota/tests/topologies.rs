@@ -305,3 +305,128 @@ async fn a_handler_follows_the_master_that_sentinels_name() {
     assert_eq!(allocate(&*handler, "none", "cq", 5, true).await.unwrap().granted, 0);
     env.tasks.shut_down().await;
 }
+
+/// A server that is connected to and says nothing, as a machine that hangs.
+fn silent() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+/// How many of twelve windows are granted from, all asked for at once.
+async fn answered(handler: &dyn Handler, round: &str) -> usize {
+    let calls = (0..12).map(|service| async move {
+        let id = format!("{round}-{service}");
+        allocate(handler, &format!("s{service}"), &id, 1, true).await.is_ok()
+    });
+    futures_util::future::join_all(calls).await.into_iter().filter(|is_answered| *is_answered).count()
+}
+
+/// Waits until so many of twelve windows are granted from.
+async fn until_answered(handler: &dyn Handler, least: usize) {
+    let mut round = 0;
+    until(&format!("{least} of the windows are granted from"), async || {
+        round += 1;
+        answered(handler, &format!("{least}-{round}")).await >= least
+    })
+    .await;
+}
+
+/// With `FAIL_OPEN`, that would take all limits away.
+#[tokio::test]
+async fn a_node_of_a_cluster_that_hangs_takes_nothing_from_the_windows_of_others() {
+    let nodes = cluster_with(&["--cluster-require-full-coverage", "no"]).await;
+    let addresses: Vec<String> = nodes.iter().map(RedisServer::address).collect();
+    let (_listener, silent) = silent();
+    let timeout = SignedDuration::from_nanos(500_000_000);
+    let with = |addresses: &[&str]| Params { cluster: true, timeout, ..params(&addresses.join(",")) };
+    let all: Vec<&str> = addresses.iter().map(String::as_str).collect();
+    let (old, old_env) = handler(with(&all)).await;
+    // One more seed is of no account.
+    let (seeded, seeded_env) = handler(with(&[&silent, &addresses[0]])).await;
+    for handler in [&old, &seeded] {
+        until_answered(&**handler, 12).await;
+    }
+    nodes[2].signal("-STOP");
+    // Each node has some of the windows, and no node has most of them.
+    let (new, new_env) = handler(with(&all)).await;
+    for round in 0..10 {
+        for handler in [&old, &seeded, &new] {
+            until_answered(&**handler, 4).await;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        if round == 5 {
+            // A node that lacks the scripts gets them although another one does not answer.
+            let _: String = nodes[0].ask("SCRIPT FLUSH").await;
+            let _: String = nodes[1].ask("SCRIPT FLUSH").await;
+        }
+    }
+    nodes[2].signal("-CONT");
+    for handler in [&old, &seeded, &new] {
+        until_answered(&**handler, 12).await;
+    }
+    for env in [old_env, seeded_env, new_env] {
+        env.tasks.shut_down().await;
+    }
+}
+
+/// The replica of a node that hangs: nobody closes the connections to the node.
+#[tokio::test]
+async fn the_windows_of_a_node_that_hangs_are_those_of_its_replica() {
+    let options = [
+        "--cluster-require-full-coverage",
+        "no",
+        "--cluster-node-timeout",
+        "2000",
+        "--cluster-replica-validity-factor",
+        "0",
+    ];
+    let nodes = cluster_with(&options).await;
+    let bus = free_port().to_string();
+    let mut own =
+        vec!["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", &bus];
+    own.extend(options);
+    let replica = RedisServer::start(&own).await;
+    let _: String = nodes[0].ask(&format!("CLUSTER MEET 127.0.0.1 {} {bus}", replica.port())).await;
+    let id: String = nodes[2].ask("CLUSTER MYID").await;
+    until("it is a replica", async || {
+        replica.try_ask::<String>(&format!("CLUSTER REPLICATE {id}")).await.is_ok()
+    })
+    .await;
+    until("it has what its master has", async || {
+        let state: String = replica.ask("INFO replication").await;
+        state.contains("master_link_status:up")
+    })
+    .await;
+    let addresses: Vec<String> = nodes.iter().map(RedisServer::address).collect();
+    let timeout = SignedDuration::from_nanos(500_000_000);
+    let with = Params { cluster: true, timeout, ..params(&addresses.join(",")) };
+    let (handler, env) = handler(with).await;
+    until_answered(&*handler, 12).await;
+    nodes[2].signal("-STOP");
+    until("the replica takes over", async || {
+        until_answered(&*handler, 4).await;
+        let role: String = replica.ask("INFO replication").await;
+        role.contains("role:master")
+    })
+    .await;
+    until_answered(&*handler, 12).await;
+    nodes[2].signal("-CONT");
+    env.tasks.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_sentinel_that_hangs_is_not_waited_for() {
+    let master = RedisServer::start(&[]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("sentinel.conf");
+    std::fs::write(&file, format!("sentinel monitor main 127.0.0.1 {} 1\n", master.port())).unwrap();
+    let sentinel = RedisServer::start(&[file.to_str().unwrap(), "--sentinel"]).await;
+    let (_listener, silent) = silent();
+    let addresses = [silent.as_str(), &sentinel.address(), "127.0.0.1:1"].join(",");
+    let with = Params { sentinel_master: "main".into(), ..params(&addresses) };
+    let (handler, env) = handler(with).await;
+    assert_eq!(granted(&*handler, "aq", 1).await, 1);
+    assert_eq!(handler.degradation(), None);
+    env.tasks.shut_down().await;
+}
