@@ -62,6 +62,7 @@ pub use extension::{
 pub use external::{AdapterConfig, AdapterResource, ExternalHandler, ExternalOutline, TemplateResource};
 pub(crate) use kind::KIND_UNKNOWN;
 pub use kind::KnownKind;
+pub(crate) use lint::examine;
 pub(crate) use lint::place::params_path;
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::Evasion;
