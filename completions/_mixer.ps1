@@ -347,7 +347,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else text')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
-            [CompletionResult]::new('--strict', '--strict', [CompletionResultType]::ParameterName, 'Treat warnings as errors')
+            [CompletionResult]::new('--strict', '--strict', [CompletionResultType]::ParameterName, 'Treat warnings as errors; with --server, differences as well')
             [CompletionResult]::new('--lint', '--lint', [CompletionResultType]::ParameterName, 'Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules')
             [CompletionResult]::new('--analyze', '--analyze', [CompletionResultType]::ParameterName, 'Report what resources of the mesh say together: references that lead nowhere, conflicts, workloads outside of the mesh')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
@@ -358,7 +358,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             break
         }
         'mixer;eval' {
-            [CompletionResult]::new('--lang', '--lang', [CompletionResultType]::ParameterName, 'Its language: CEXL (the classic one), CEL or COMPAT')
+            [CompletionResult]::new('--lang', '--lang', [CompletionResultType]::ParameterName, 'Its language: CEXL (the classic one), CEL or COMPAT. Default: that of ISTIO_LANG, or CEXL')
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given and standard attributes need none')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
             [CompletionResult]::new('-a', '-a', [CompletionResultType]::ParameterName, 'Attributes, auto-detected type: name1=value1,name2=value2,…')
@@ -920,9 +920,10 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--ctrlz-readonly', '--ctrlz-readonly', [CompletionResultType]::ParameterName, 'Make ControlZ read-only')
             [CompletionResult]::new('--ctrlz-token-file', '--ctrlz-token-file', [CompletionResultType]::ParameterName, 'File with the bearer token that ControlZ requires')
             [CompletionResult]::new('--ctrlz-allowed-hosts', '--ctrlz-allowed-hosts', [CompletionResultType]::ParameterName, 'Host names that ControlZ accepts besides localhost and IP addresses')
-            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version and health on all interfaces')
-            [CompletionResult]::new('--enable-profiling', '--enable-profiling', [CompletionResultType]::ParameterName, 'Serve profiles')
-            [CompletionResult]::new('--pprof-port', '--pprof-port', [CompletionResultType]::ParameterName, 'HTTP port of profiles on all interfaces')
+            [CompletionResult]::new('--monitoring-port', '--monitoring-port', [CompletionResultType]::ParameterName, 'HTTP port of metrics, version and health on all interfaces; texts of errors are for clients on this host')
+            [CompletionResult]::new('--monitoring-address', '--monitoring-address', [CompletionResultType]::ParameterName, 'Address of that port, instead of all interfaces; texts of errors are then for whoever reaches it. Example: 127.0.0.1:15014')
+            [CompletionResult]::new('--enable-profiling', '--enable-profiling', [CompletionResultType]::ParameterName, 'Serve profiles, to clients on this host')
+            [CompletionResult]::new('--pprof-port', '--pprof-port', [CompletionResultType]::ParameterName, 'HTTP port of profiles')
             [CompletionResult]::new('--metric-per-resource', '--metric-per-resource', [CompletionResultType]::ParameterName, 'Export a metric for every resource')
             [CompletionResult]::new('--liveness-probe-path', '--liveness-probe-path', [CompletionResultType]::ParameterName, 'Probe file that is updated while the process works')
             [CompletionResult]::new('--liveness-probe-interval', '--liveness-probe-interval', [CompletionResultType]::ParameterName, 'Maximum age of that file')

@@ -262,7 +262,7 @@ _galley() {
             return 0
             ;;
         galley__subcmd__server)
-            opts="-c -h --config --configPath --watchConfigFiles --meshConfigFile --kubeconfig --resyncPeriod --disableResourceReadyCheck --excludedResourceKinds --domain --enableServiceDiscovery --enableAnalysis --useOldProcessor --istio-pace --config-on-error --allow-empty-config --config-cache --zookeeperAddress --zookeeperRoot --zookeeperSessionTimeout --zookeeperNamespace --zookeeperUser --zookeeperPasswordFile --zookeeperCaCertFile --zookeeperCertFile --zookeeperKeyFile --eurekaAddress --eurekaRefresh --eurekaTimeout --eurekaNamespace --eurekaServicePort --eurekaUser --eurekaPasswordFile --eurekaCaCertFile --eurekaCertFile --eurekaKeyFile --enable-server --server-address --server-maxReceivedMessageSize --memory-limit --server-maxConcurrentStreams --insecure --tlsCertFile --tlsKeyFile --caCertFile --accessListFile --incremental --legacy-mcp --sinkAddress --sinkAuthMode --sinkMeta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcileWebhookConfiguration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz_port --ctrlz_address --ctrlz_readonly --ctrlz_token_file --ctrlz_allowed_hosts --monitoringPort --enableProfiling --pprofPort --metric-per-resource --livenessProbePath --livenessProbeInterval --readinessProbePath --readinessProbeInterval --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --help"
+            opts="-c -h --config --configPath --watchConfigFiles --meshConfigFile --kubeconfig --resyncPeriod --disableResourceReadyCheck --excludedResourceKinds --domain --enableServiceDiscovery --enableAnalysis --useOldProcessor --istio-pace --config-on-error --allow-empty-config --config-cache --zookeeperAddress --zookeeperRoot --zookeeperSessionTimeout --zookeeperNamespace --zookeeperUser --zookeeperPasswordFile --zookeeperCaCertFile --zookeeperCertFile --zookeeperKeyFile --eurekaAddress --eurekaRefresh --eurekaTimeout --eurekaNamespace --eurekaServicePort --eurekaUser --eurekaPasswordFile --eurekaCaCertFile --eurekaCertFile --eurekaKeyFile --enable-server --server-address --server-maxReceivedMessageSize --memory-limit --server-maxConcurrentStreams --insecure --tlsCertFile --tlsKeyFile --caCertFile --accessListFile --incremental --legacy-mcp --sinkAddress --sinkAuthMode --sinkMeta --enable-validation --validation-port --validation-depth --validation-webhook-config-file --enable-reconcileWebhookConfiguration --webhook-name --deployment-namespace --deployment-name --service-name --ctrlz_port --ctrlz_address --ctrlz_readonly --ctrlz_token_file --ctrlz_allowed_hosts --monitoringPort --monitoring_address --enableProfiling --pprofPort --metric-per-resource --livenessProbePath --livenessProbeInterval --readinessProbePath --readinessProbeInterval --log_target --log_rotate --log_rotate_max_size --log_rotate_max_age --log_rotate_max_backups --log_as_json --log_output_level --log_stacktrace_level --log_caller --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -611,6 +611,10 @@ _galley() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
+                    return 0
+                    ;;
+                --monitoring_address)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --enableProfiling)

@@ -138,10 +138,11 @@ complete -c galley -n "__fish_galley_using_subcommand server" -l ctrlz_readonly 
 false\t''"
 complete -c galley -n "__fish_galley_using_subcommand server" -l ctrlz_token_file -d 'File with the bearer token that ControlZ requires' -r -F
 complete -c galley -n "__fish_galley_using_subcommand server" -l ctrlz_allowed_hosts -d 'Host names that ControlZ accepts besides localhost and IP addresses' -r -f
-complete -c galley -n "__fish_galley_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version and health on all interfaces' -r -f
-complete -c galley -n "__fish_galley_using_subcommand server" -l enableProfiling -d 'Serve profiles' -r -f -a "true\t''
+complete -c galley -n "__fish_galley_using_subcommand server" -l monitoringPort -d 'HTTP port of metrics, version and health on all interfaces; texts of errors are for clients on this host' -r -f
+complete -c galley -n "__fish_galley_using_subcommand server" -l monitoring_address -d 'Address of that port, instead of all interfaces; texts of errors are then for whoever reaches it. Example: 127.0.0.1:15014' -r -f -a "(__fish_print_hostnames)"
+complete -c galley -n "__fish_galley_using_subcommand server" -l enableProfiling -d 'Serve profiles, to clients on this host' -r -f -a "true\t''
 false\t''"
-complete -c galley -n "__fish_galley_using_subcommand server" -l pprofPort -d 'HTTP port of profiles on all interfaces' -r -f
+complete -c galley -n "__fish_galley_using_subcommand server" -l pprofPort -d 'HTTP port of profiles' -r -f
 complete -c galley -n "__fish_galley_using_subcommand server" -l metric-per-resource -d 'Export a metric for every resource' -r -f -a "true\t''
 false\t''"
 complete -c galley -n "__fish_galley_using_subcommand server" -l livenessProbePath -d 'Probe file that is updated while the process works' -r -F

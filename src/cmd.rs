@@ -33,6 +33,7 @@ mod flag_type;
 mod flags;
 mod fmt;
 mod galley;
+mod given;
 mod go_syntax;
 mod init;
 mod io;

@@ -79,6 +79,8 @@ mod schedules;
 mod slices;
 #[path = "engine/stage.rs"]
 mod stage;
+#[path = "engine/suggestions.rs"]
+mod suggestions;
 #[path = "engine/superseded.rs"]
 mod superseded;
 #[path = "engine/through_galley.rs"]

@@ -1,12 +1,13 @@
 //! Documents of ControlZ of a running process.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http::StatusCode;
 use mixer_base::regular_file;
 use mixer_base::rotate::os_text;
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::mask_address;
 use serde_json::Value;
 
 use super::endpoint::{self, Endpoint, Program};
@@ -73,9 +74,9 @@ enum Trouble {
 }
 
 impl Controlz<'_> {
-    /// Its address.
-    pub(crate) fn address(&self) -> &str {
-        self.address
+    /// Its address, as it is shown.
+    pub(crate) fn address(&self) -> Cow<'_, str> {
+        mask_address(self.address)
     }
 
     /// A JSON document.
@@ -193,7 +194,7 @@ impl Controlz<'_> {
     }
 
     fn failure(&self, path: &str, trouble: &Trouble, found: Option<Endpoint>) -> Failure {
-        let what = format!("cannot read `{}`", mask_text(&self.url(path)));
+        let what = format!("cannot read `{}`", mask_address(&self.url(path)));
         let cause = match found {
             Some(found @ (Endpoint::Grpc | Endpoint::Metrics | Endpoint::Controlz(Some(_))))
                 if !self.is_tls() =>

@@ -12,6 +12,7 @@ use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{AttributeFlags, NamespaceFlags};
 use super::io::{Io, Style};
 use super::output::{self, OutputFormat, escaped};
+use super::server::selected_language;
 use super::source;
 use mixer_attribute::{AttributeBag, ValueType, Vocabulary};
 use mixer_config::message::suggestion;
@@ -25,9 +26,9 @@ pub(crate) struct EvalArgs {
     /// The expression, as in the `match` of a rule. Example: 'request.method == "GET"'.
     #[arg(value_name = "EXPRESSION")]
     expression: String,
-    /// Its language: CEXL (the classic one), CEL or COMPAT.
-    #[arg(long, default_value = "CEXL", value_parser = ["CEXL", "CEL", "COMPAT"], hide_possible_values = true, value_name = "LANGUAGE")]
-    lang: String,
+    /// Its language: CEXL (the classic one), CEL or COMPAT. Default: that of ISTIO_LANG, or CEXL.
+    #[arg(long, value_parser = ["CEXL", "CEL", "COMPAT"], hide_possible_values = true, value_name = "LANGUAGE")]
+    lang: Option<String>,
     /// Configuration whose attribute manifests declare attributes: a path, a URL, or `-`. Given and standard attributes need none.
     #[arg(long, value_name = "CONFIG")]
     config: Option<String>,
@@ -48,9 +49,12 @@ pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
         io.warn(&remark)?;
     }
     let vocabulary = &vocabulary.whole;
-    let (program, problems) =
-        examine_expression(Language::from_name(&args.lang), &args.expression, vocabulary)
-            .map_err(|refused| invalid(&args.expression, &refused))?;
+    let language = match &args.lang {
+        Some(name) => Language::from_name(name),
+        None => selected_language()?.unwrap_or_default(),
+    };
+    let (program, problems) = examine_expression(language, &args.expression, vocabulary)
+        .map_err(|refused| invalid(&args.expression, &refused))?;
     let (certain, suspicions): (Vec<_>, Vec<_>) =
         problems.into_iter().partition(|problem| problem.severity == Severity::Error);
     for problem in &suspicions {

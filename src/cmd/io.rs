@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::given::GivenAddresses;
+
 /// Streams and terminal of one command.
 pub struct Io {
     /// Standard output: results.
@@ -25,6 +27,8 @@ pub struct Io {
     pub(crate) is_quiet: bool,
     /// Format of errors and warnings.
     pub(crate) error_format: ErrorFormat,
+    /// The addresses of the command line, of which warnings show nothing secret.
+    pub(crate) given: GivenAddresses,
 }
 
 /// Format of error messages on standard error.
@@ -69,6 +73,7 @@ impl Io {
             color: false,
             is_quiet: false,
             error_format: ErrorFormat::Text,
+            given: GivenAddresses::default(),
         };
         io.choose_color(ColorChoice::Auto);
         io
@@ -87,6 +92,7 @@ impl Io {
             color: false,
             is_quiet: false,
             error_format: ErrorFormat::Text,
+            given: GivenAddresses::default(),
         };
         (io, captured)
     }
@@ -114,6 +120,7 @@ impl Io {
 
     /// Prints a warning to standard error, unless the command is quiet.
     pub(crate) fn warn(&mut self, text: &str) -> io::Result<()> {
+        let text = self.given.shown(text);
         match self.error_format {
             _ if self.is_quiet => Ok(()),
             ErrorFormat::Text => writeln!(self.err, "warning: {text}"),

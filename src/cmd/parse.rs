@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::exit::{GALLEY_FATAL, LEGACY_FAILURE};
+use super::given::GivenAddresses;
 use super::personality::Personality;
 use super::server::with_config_file;
 use super::shown::Shown;
@@ -21,6 +22,8 @@ pub struct Invocation {
     pub(super) command: Command,
     /// Usage block of a legacy command, for errors found after parsing.
     pub(super) usage: String,
+    /// The addresses of the command line.
+    pub(super) given: GivenAddresses,
     /// Deprecation notices, printed to standard error before the command runs.
     pub(super) notices: String,
 }
@@ -74,7 +77,9 @@ fn parse_legacy(personality: Personality, args: &[OsString]) -> Result<Invocatio
         let text = usage::failure(&error, "").legacy_text();
         Shown::error(legacy::usage_error(personality.name(), &text, &usage), LEGACY_FAILURE)
     })?;
-    Ok(Invocation { personality, global: GlobalFlags::default(), command, usage, notices })
+    // Their texts are those of Istio.
+    let given = GivenAddresses::default();
+    Ok(Invocation { personality, global: GlobalFlags::default(), command, usage, given, notices })
 }
 
 fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
@@ -82,12 +87,13 @@ fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
     let root = tree::native(false);
     let args = usage::help_request(&root, &args).unwrap_or(args);
     let title = usage::title(&root, &args);
-    let args =
-        galley::with_config_file(args, &root).map_err(|failure| usage::shown_failure(failure, format))?;
-    let merged =
-        with_config_file(args, &root, true).map_err(|failure| usage::shown_failure(failure, format))?;
+    let given = GivenAddresses::of(&args);
+    let shown = |failure| usage::shown_failure(given.without(failure), format);
+    let args = galley::with_config_file(args, &root).map_err(shown)?;
+    let merged = with_config_file(args, &root, true).map_err(shown)?;
+    let given = GivenAddresses::of(&merged.args);
     let program = tree::parse(&merged).map_err(|error| {
-        usage::shown(&error, &title, &root, format, &|flag| merged.origin_of(&root, flag))
+        usage::shown(&error, &title, &root, (format, &given), &|flag| merged.origin_of(&root, flag))
     })?;
     // What follows the flags of a command that takes any arguments counts as well.
     let global = GlobalFlags { error_format: format, ..program.global };
@@ -96,6 +102,7 @@ fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
         global,
         command: program.command,
         usage: String::new(),
+        given,
         notices: String::new(),
     })
 }

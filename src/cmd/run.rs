@@ -26,9 +26,10 @@ impl Invocation {
     }
 
     fn run_unguarded(self, io: &mut Io) -> u8 {
-        let Invocation { personality, global, command, usage, notices } = self;
+        let Invocation { personality, global, command, usage, given, notices } = self;
         io.choose_color(global.color);
         io.error_format = global.error_format;
+        io.given = given;
         if global.verbosity() == Verbosity::Quiet {
             io.be_quiet(global.has_output);
         }
@@ -126,7 +127,7 @@ fn print_failure(
         };
         (text, LEGACY_FAILURE)
     } else {
-        (usage::failure_text(failure, format), failure.exit.code())
+        (usage::failure_text(&io.given.without(failure.clone()), format), failure.exit.code())
     };
     // A write error on standard error cannot be reported anywhere; the exit status remains.
     let _ = io.err.write_all(text.as_bytes());

@@ -15,7 +15,7 @@ pub(crate) use addresses::without_secrets;
 pub(crate) use args::{DEFAULT_NAMESPACE, ParseOptions, STORE_URL, ServerArgs};
 pub(crate) use blank::refuse_blank;
 pub(crate) use config_file::{MergedArgs, with_config_file};
-pub(crate) use environment::{unknown_language, variable};
+pub(crate) use environment::{selected_language, unknown_language, variable};
 pub(crate) use signals::StopSignal;
 
 use super::exit::{Exit, Failure, Outcome, Stop};
@@ -57,7 +57,9 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     // compat(1.3): lumberjack creates it.
     options.log.create_rotate_directory = personality.is_legacy();
     if args.print_config {
-        config_file::print(&args.settings, io)?;
+        let mut settings = args.settings.clone();
+        config_file::tell_default(&mut settings, "config-on-error", options.config_on_error.name());
+        config_file::print(&settings, io)?;
         return Ok(Exit::Success);
     }
     if !personality.is_legacy()
@@ -137,10 +139,16 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
     let shown = |text: &str| without_secrets(text, options);
     writeln!(io.out, "would serve:")?;
     writeln!(io.out, "  api            {}", report.api_address)?;
-    writeln!(io.out, "  monitoring     port {}", options.monitoring_port)?;
-    match options.introspection.port {
-        0 => writeln!(io.out, "  ControlZ       off")?,
-        port => writeln!(io.out, "  ControlZ       {}:{port}", shown(&options.introspection.address))?,
+    match options.monitoring_address.as_str() {
+        "" => writeln!(io.out, "  monitoring     port {}", options.monitoring_port)?,
+        address => writeln!(io.out, "  monitoring     {}", shown(address))?,
+    }
+    let controlz = options.introspection.listen_address();
+    let has_controlz = controlz.as_ref().map(|_| options.introspection.guard().map(drop));
+    match (controlz, &has_controlz) {
+        (Some(_), Some(Err(why))) => writeln!(io.out, "  ControlZ       off: {why}")?,
+        (Some(address), _) => writeln!(io.out, "  ControlZ       {}", shown(&address))?,
+        (None, _) => writeln!(io.out, "  ControlZ       off")?,
     }
     writeln!(io.out, "  workers        {}", report.workers)?;
     writeln!(io.out, "  configuration  {}", shown(&options.config_store_url))?;
@@ -161,6 +169,12 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
     if has_errors {
         let failure = Failure::local(format!("the configuration has {errors}"));
         return Err(failure.hint("see the log above, or `mixer validate`").into());
+    }
+    if let Some(Err(why)) = has_controlz {
+        let failure = Failure::local(format!("ControlZ would not be there: {why}"));
+        return Err(failure
+            .hint("put a token into the file of --ctrlz-token-file, readable by the server")
+            .into());
     }
     Ok(Exit::Success)
 }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+pub(crate) use live::Comparison;
 pub(crate) use outlook::FileProblems;
 use section::Section;
 
@@ -92,15 +93,15 @@ fn running(server: Controlz<'_>, reveal: bool) -> Result<SnapshotDump, Stop> {
     serde_json::from_value(document).map_err(|error| server.unexpected("a snapshot", &error).into())
 }
 
-/// Prints what `snapshot` would change in a running server, and which resources the server serves in their last good version; returns
-/// whether there is anything. `problems` are those of the configuration of `snapshot`.
+/// Prints what `snapshot` would change in a running server, and which resources the server serves in their last good version.
+/// `problems` are those of the configuration of `snapshot`.
 pub(crate) fn compare_with(
     server: Controlz<'_>,
     snapshot: &Snapshot,
     problems: &FileProblems,
     io: &mut Io,
-) -> Result<bool, Stop> {
-    live::compare(server.address(), running(server, false)?, dump(snapshot), problems, io)
+) -> Result<Comparison, Stop> {
+    live::compare(&server.address(), running(server, false)?, dump(snapshot), problems, io)
 }
 
 /// The document with the selected sections.

@@ -9,6 +9,7 @@ use super::exit::{Failure, Stop};
 use super::flags::{NamespaceFlags, validate_command};
 use super::io::Io;
 use super::output::{counted, escaped};
+use super::server::selected_language;
 use super::value;
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
 use mixer_config::{Diagnostic, Diagnostics, Severity};
@@ -115,8 +116,9 @@ fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) ->
     Some(escaped(&note).into_owned())
 }
 
-/// Reads configuration from paths and store URLs.
+/// Reads configuration from paths and store URLs. Errors: also if the environment names no language for its expressions, as of a server.
 pub(crate) fn read(sources: &[String], io: &mut Io) -> Result<StoreContents, Stop> {
+    selected_language()?;
     read_sources(sources, &mut io.input).map_err(|error| {
         let failure = Failure::local("cannot read the configuration").cause(error);
         failure.hint(config_hint(sources.iter().map(String::as_str))).into()

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::exit::Failure;
+use super::given::GivenAddresses;
 pub(crate) use super::io::ErrorFormat;
 use super::shown::Shown;
 
@@ -27,13 +28,13 @@ pub(crate) fn error_format(args: &[OsString]) -> ErrorFormat {
     format
 }
 
-/// The text of a clap error, of help or of a version. `origin` names the file or the environment variable that holds the value of
+/// The text of a clap error, of help or of a version, without what is secret in the `given` addresses. `origin` names the file or the environment variable that holds the value of
 /// a flag.
 pub(crate) fn shown(
     error: &clap::Error,
     title: &str,
     root: &clap::Command,
-    format: ErrorFormat,
+    (format, given): (ErrorFormat, &GivenAddresses),
     origin: &dyn Fn(&str) -> Option<String>,
 ) -> Shown {
     match error.kind() {
@@ -70,7 +71,7 @@ pub(crate) fn shown(
             {
                 failure.what = format!("{} in {origin}", failure.what);
             }
-            shown_failure(failure, format)
+            shown_failure(given.without(failure), format)
         }
     }
 }
@@ -213,6 +214,10 @@ fn flag_hint(root: &clap::Command, title: &str, unknown: &str) -> Option<String>
         let is_part = known.starts_with(&format!("{name}-")) || name.starts_with(&format!("{known}-"));
         strsim::normalized_damerau_levenshtein(&name, known).max(if is_part { NEAR } else { 0.0 })
     };
+    if known.contains(&name) && unknown.strip_prefix("--") == Some(&name) {
+        // It stands before the name of the command.
+        return Some(format!("flags of a command follow its name: `{title} --{name} …`"));
+    }
     let nearest = known.iter().max_by(|a, b| near(a).total_cmp(&near(b)));
     if let Some(flag) = nearest.filter(|flag| near(flag) >= NEAR) {
         return Some(format!("did you mean `--{flag}`?"));

@@ -22,7 +22,7 @@ use super::flags::{EmptyConfigFlags, NamespaceFlags};
 use super::galley;
 use super::io::{Io, Style};
 use super::output::{self, counted};
-use super::snapshot::{self, FileProblems};
+use super::snapshot::{self, Comparison, FileProblems};
 use super::source;
 use super::value;
 use mixer_base::secrets::{MASKED, mask_text};
@@ -45,7 +45,7 @@ pub(crate) struct ValidateArgs {
     namespace: NamespaceFlags,
     #[command(flatten)]
     empty: EmptyConfigFlags,
-    /// Treat warnings as errors.
+    /// Treat warnings as errors; with --server, differences as well.
     #[arg(long)]
     strict: bool,
     /// Report valid but probably unintended configuration: unused handlers and instances, constant conditions, shadowed rules.
@@ -65,8 +65,8 @@ pub(crate) struct ValidateArgs {
     suppress: Vec<Suppression>,
     /// Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876.
     ///
-    /// Prints the differences by resource, and what the server serves in its last good version. Example: localhost:9876. If it is the
-    /// endpoint of galley, waits until all sinks have acknowledged what is published, and says who refused it and why. `--live` is the same.
+    /// Prints the differences by resource, and what the server serves in its last good version. Status 1: the server serves nothing, or with
+    /// --strict something differs. Example: localhost:9876. If it is the endpoint of galley, waits until all sinks have acknowledged what is published, and says who refused it and why. `--live` is the same.
     #[arg(long, alias = "live", value_parser = value::introspection_address, value_name = "ADDRESS")]
     server: Option<String>,
     #[command(flatten)]
@@ -147,17 +147,20 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         let delivered = galley::wait_for_latest(galley, LIVE_TIMEOUT, io)?;
         return Ok(if valid { delivered } else { Exit::Negative });
     }
-    if let Some(server) = at(Program::Mixer)
-        && !snapshot::compare_with(
-            server,
-            &source::build(&contents, &args.namespace),
-            &FileProblems::of(&contents, &diagnostics, args.namespace.options()),
-            io,
-        )?
-    {
-        writeln!(io.err, "the server at {} has the same configuration", server.address())?;
+    let mut is_good = valid;
+    if let Some(server) = at(Program::Mixer) {
+        let built = source::build(&contents, &args.namespace);
+        let problems = FileProblems::of(&contents, &diagnostics, args.namespace.options());
+        match snapshot::compare_with(server, &built, &problems, io)? {
+            Comparison::Same if io.is_quiet => {}
+            Comparison::Same => {
+                writeln!(io.err, "the server at {} has the same configuration", server.address())?;
+            }
+            Comparison::Differs => is_good &= !args.strict,
+            Comparison::Fails => is_good = false,
+        }
     }
-    Ok(if valid { Exit::Success } else { Exit::Negative })
+    Ok(if is_good { Exit::Success } else { Exit::Negative })
 }
 
 /// The first [`PRINTED`] errors, and as many other problems, in their order.
@@ -174,8 +177,9 @@ fn first_of(diagnostics: &[Diagnostic]) -> Diagnostics {
 /// All diagnostics, sorted by position.
 fn examine(contents: &Arc<StoreContents>, args: &ValidateArgs) -> Diagnostics {
     let snapshot = source::build(contents, &args.namespace);
-    let mut diagnostics =
-        mesh::examine(contents, snapshot.diagnostics.clone(), &args.namespace.options().kinds());
+    let kinds = args.namespace.options().kinds();
+    let decides = snapshot.counts.rule_configs > 0 || snapshot.counts.handler_configs > 0;
+    let mut diagnostics = mesh::examine(contents, snapshot.diagnostics.clone(), &kinds, decides);
     diagnostics.extend(check_params(&snapshot));
     diagnostics.extend(pitfalls(&snapshot));
     if args.lint {

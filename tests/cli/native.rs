@@ -13,6 +13,10 @@ fn errors_are_one_line_and_a_hint() {
             "error: unknown flag `--timeot`\n  hint: did you mean `--timeout`?\n",
         ),
         (
+            &["mixer", "--config", "policy", "check"],
+            "error: unknown flag `--config`\n  hint: flags of a command follow its name: `mixer check --config …`\n",
+        ),
+        (
             &["mixer", "check", "-r", "x"],
             "error: invalid value `x` for `--repeat`\n  cause: expected a whole number, for example 10\n  hint: see `mixer check --help`\n",
         ),

@@ -554,3 +554,50 @@ fn diff_tells_values_that_are_cut_from_masked_ones() {
     let (none, one) = (serde_json::json!([]), serde_json::json!(["source.name"]));
     assert_eq!(names.collect::<Vec<_>>(), [(&none, &one), (&one, &none)], "{out}");
 }
+
+/// In the shell of a server, commands read configuration in its language.
+#[test]
+fn commands_read_expressions_in_the_language_of_the_environment() {
+    let directory = tempfile::tempdir().unwrap();
+    // Of CEL alone.
+    let text = "apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: closed, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: no-eve, namespace: istio-system}
+spec: {match: 'source.user.contains(\"eve\")', actions: [{handler: closed, instances: [nothing]}]}
+";
+    std::fs::write(directory.path().join("all.yaml"), text).unwrap();
+    let config = directory.path().display().to_string();
+    let ended = |language: Option<&str>, arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_mixer"));
+        command.args(arguments).env_remove("ISTIO_LANG").envs(language.map(|name| ("ISTIO_LANG", name)));
+        let ended = command.output().unwrap();
+        let text = [ended.stdout, ended.stderr].concat();
+        (ended.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let validate = ["validate", &config];
+    let check = ["check", "--config", &config, "-s", "source.user=eve"];
+    let eval = ["eval", "source.user.contains(\"eve\")", "-s", "source.user=eve"];
+    let routes = ["routes", "show", "--config", &config, "-o", "json"];
+    for (arguments, classic, cel) in
+        [(&validate[..], 1, 0), (&check[..], 0, 1), (&eval[..], 2, 0), (&routes[..], 0, 0)]
+    {
+        let (status, text) = ended(None, arguments);
+        assert_eq!(status, Some(classic), "{arguments:?}: {text}");
+        let (status, text) = ended(Some("CEL"), arguments);
+        assert_eq!(status, Some(cel), "{arguments:?}: {text}");
+        let (status, text) = ended(Some("cel"), arguments);
+        assert!(status == Some(2) && text.contains("ISTIO_LANG names no language"), "{arguments:?}: {text}");
+    }
+    let (status, text) = ended(Some("CEL"), &["eval", "--lang", "CEXL", "1 == 1"]);
+    assert_eq!(status, Some(0), "a flag comes first: {text}");
+}

@@ -112,3 +112,48 @@ fn no_flag_that_takes_an_address_shows_its_secrets() {
     let line = printed.lines().find(|line| line.starts_with("trace-zipkin-url: ")).unwrap_or_default();
     assert!(line.starts_with("trace-zipkin-url: http://h:1/a ") && line.ends_with("# flag"), "{line}");
 }
+
+/// Commands that ask servers, or read configuration, tell what failed without users, passwords and parameters.
+#[test]
+fn no_command_shows_the_secrets_of_the_addresses_it_is_given() {
+    const HTTP: &str = "http://hunter2user:hunter2@127.0.0.1:1/readyz?token=hunter2";
+    const API: &str = "https://hunter2user:hunter2@h:9091";
+    const BARE: &str = "//hunter2user:hunter2@127.0.0.1:1/x";
+    for arguments in [
+        &["probe", "--http", HTTP][..],
+        &["probe", "--http", HTTP, "-o", "json"],
+        &["probe", "--server", API],
+        &["check", "--server", API],
+        &["check", "--server", "dns:///hunter2user:hunter2@h:1"],
+        &["report", "--server", API],
+        &["check", "--config", HTTP],
+        &["routes", "show", "--server", HTTP],
+        &["routes", "show", "--config", HTTP],
+        &["snapshot", "dump", "--server", HTTP],
+        &["snapshot", "dump", "--server=http://hunter2user:hunter2@127.0.0.1:1"],
+        &["validate", HTTP],
+        &["validate", BARE],
+        &["validate", "--config", "conf", "--server", HTTP],
+        &["galley", "status", "--server", HTTP],
+        &["galley", "status", "--server", "http://hunter2user:hunter2@127.0.0.1:1"],
+        &["test", "--config", HTTP, "nowhere.yaml"],
+        &["server", "--dry-run", "--config-store-url", "http://hunter2user:hunter2@h/x"],
+        &["server", "--dry-run", "--trace-otlp-url", BARE],
+        &["server", "--print-config", "--trace-otlp-url", BARE],
+        &["doctor", "--trace-zipkin-url", BARE],
+    ] {
+        for format in ["text", "json"] {
+            let told = Command::new(env!("CARGO_BIN_EXE_mixer"))
+                .args(arguments)
+                .args(["--error-format", format])
+                .output()
+                .unwrap();
+            let texts = [told.stdout, told.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+            let all = texts.concat();
+            assert!(!all.contains(SECRET), "{arguments:?}: {all}");
+            assert!(!all.is_empty(), "{arguments:?}");
+        }
+    }
+    let told = run(&["mixer", "probe", "--http", HTTP]);
+    assert!(told.err.contains("`http://***@127.0.0.1:1/readyz?token=***` is not available"), "{}", told.err);
+}

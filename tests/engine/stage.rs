@@ -304,6 +304,7 @@ impl CacheMedium for CacheOfProcess {
 struct Process {
     store: Arc<StageStore>,
     runtime: Arc<Runtime>,
+    metrics: Arc<Metrics>,
     service: MixerService,
     configurator: Configurator,
     life: Life,
@@ -439,8 +440,8 @@ impl Stage {
             },
         };
         let configurator = Configurator::new(Arc::clone(&runtime), builder, options);
-        let service = MixerService::new(Arc::clone(&runtime), metrics, Arc::default(), None);
-        self.process = Some(Process { store, runtime, service, configurator, life: Life(cache) });
+        let service = MixerService::new(Arc::clone(&runtime), Arc::clone(&metrics), Arc::default(), None);
+        self.process = Some(Process { store, runtime, metrics, service, configurator, life: Life(cache) });
     }
 
     /// Runs the configurator until this time, which passes as soon as there is nothing to do.
@@ -513,6 +514,17 @@ impl Stage {
             process.configurator.apply().await;
             process.configurator.flush_cache().await;
         });
+    }
+
+    /// Examines what is published.
+    pub(crate) fn examine(&mut self) {
+        let process = self.process.as_mut().expect("it is started");
+        self.background.block_on(process.configurator.examine());
+    }
+
+    /// The metrics of the process.
+    pub(crate) fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(&self.process().metrics)
     }
 
     /// The tables of the process.

@@ -237,3 +237,73 @@ fn the_signal_that_has_a_server_log_its_state_does_no_harm() {
     galley.signal("TERM");
     assert_eq!(galley.end(), Some(0), "{}", galley.log());
 }
+
+/// The status and text that a client gets that asks for the name of another host, as one on another host does.
+fn as_a_stranger(port: u16, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: galley.example\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn texts_of_files_and_profiles_are_for_clients_on_this_host() {
+    const BROKEN: &str = "apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: x, namespace: istio-system}\n\
+                          spec:\n  request.headers[\"x-token\"] == \"s3cr3tvalue99\": true\n";
+    // Nothing is published at first; then what was published before is served.
+    for first in [BROKEN, RULE] {
+        let profiles = free_port();
+        let flag = format!("--pprof-port={profiles}");
+        let galley = Galley::of_files(&[("rule.yaml", first)], &["--enable-profiling=true", &flag]);
+        if first == RULE {
+            galley.synced();
+            galley.write("rule.yaml", BROKEN);
+        }
+        let url = format!("http://127.0.0.1:{}/readyz?verbose", galley.monitoring);
+        let whole = wait_for(DEADLINE, || {
+            let answer = http("GET", &url, "").ok()?.body;
+            answer.contains("s3cr3tvalue99").then_some(())
+        });
+        assert!(whole.is_some(), "on this host the text is told: {}", galley.log());
+        for path in ["/readyz?verbose", "/readyz", "/healthz"] {
+            let answer = as_a_stranger(galley.monitoring, path);
+            assert!(answer.starts_with("HTTP/1.1 ") && !answer.contains("s3cr3tvalue99"), "{path}: {answer}");
+        }
+        let answer = as_a_stranger(galley.monitoring, "/readyz?verbose");
+        assert!(answer.contains("its text is for clients on this host"), "{answer}");
+        let page = http("GET", &format!("http://127.0.0.1:{profiles}/debug/pprof/"), "").expect("an answer");
+        assert_eq!(page.status, 200);
+        let answer = as_a_stranger(profiles, "/debug/pprof/cmdline");
+        assert!(answer.starts_with("HTTP/1.1 421 ") && !answer.contains("config-path"), "{answer}");
+    }
+}
+
+/// As that of a policy server, the monitoring port can be that of one address.
+#[test]
+fn the_monitoring_port_has_an_address() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("rule.yaml"), RULE).expect("a file");
+    let [sinks, monitoring] = [(); 2].map(|()| free_port());
+    let mut command = std::process::Command::new(programs().path("mixer"));
+    command
+        .args(["galley", "server", "--insecure", "--ctrlz-port=0", "--config-path=.", "--monitoring-port=1"])
+        .arg(format!("--server-address=tcp://127.0.0.1:{sinks}"))
+        .arg(format!("--monitoring-address=127.0.0.1:{monitoring}"))
+        .args(["--liveness-probe-path=", "--readiness-probe-path="])
+        .current_dir(directory.path())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null());
+    let mut process = Process::spawn(&mut command).expect("a process");
+    let url = format!("http://127.0.0.1:{monitoring}/readyz");
+    let ready = wait_for(DEADLINE, || match process.ended() {
+        Some(_) => Some(false),
+        None => http("GET", &url, "").is_ok_and(|answer| answer.status == 200).then_some(true),
+    });
+    assert_eq!(ready, Some(true), "it ended by itself");
+    process.signal("TERM");
+    assert_eq!(process.wait(DEADLINE), Some(Some(0)));
+}

@@ -204,6 +204,61 @@ fn the_configuration_cache_is_examined() {
     assert!(damaged[0].contains(" is ignored: it is damaged: its checksum does not match"), "{damaged:?}");
 }
 
+/// A server is found at the address of its monitoring port.
+#[test]
+fn a_server_with_an_address_of_monitoring_is_found() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    put(&directory.path().join("deny.yaml"), &handler("closed", "denier", "checknothing", "", ""));
+    let monitoring = format!("127.0.0.1:{}", free_port());
+    let server = Server::on(directory.path()).native().with(&["--monitoring-address", &monitoring]).spawn();
+    let server = server.expect("it starts");
+    server.wait_for_log("Starting gRPC server on");
+    let config = format!("fs://{}", directory.path().display());
+    let ports = [server.ports.metrics, server.ports.ctrlz].map(|port| port.to_string());
+    let address = server.address();
+    let flags = ["--address", &address, "--config-store-url", &config, "--metrics-port", &ports[0]];
+    let more = ["--ctrlz-port", &ports[1], "--monitoring-address", &monitoring];
+    let (status, findings) = diagnosed(&[&flags[..], &more].concat());
+    assert_eq!(status, 0, "{findings:?}");
+    for check in ["api", "monitoring", "ControlZ"] {
+        let detail = of(&findings, check)[0]["detail"].as_str().unwrap_or_default();
+        assert!(detail.ends_with(" is in use by the running server"), "{check}: {detail}");
+    }
+    assert_eq!(of(&findings, "running handler").len(), 1, "{findings:?}");
+    // Another mixer on the default port of this one is another process.
+    let (_, findings) = diagnosed(&[&flags[..], &["--ctrlz-port", "0", "--monitoring-port", "0"]].concat());
+    let detail = of(&findings, "api")[0]["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("address already in use"), "{detail}");
+}
+
+/// ControlZ is not there without the token that its file should have.
+#[test]
+fn a_token_file_without_a_token_fails() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = format!("fs://{}", directory.path().display());
+    let empty = directory.path().join("token");
+    put(&empty, "\n");
+    let ports = [(); 4].map(|()| free_port().to_string());
+    let address = format!("tcp://127.0.0.1:{}", ports[0]);
+    let flags = ["--config-store-url", &config, "--allow-empty-config", "--address", &address];
+    let more = ["--monitoring-port", &ports[1], "--metrics-port", &ports[2], "--ctrlz-port", &ports[3]];
+    let flags = [&flags[..], &more].concat();
+    for (file, why) in
+        [("/nowhere/token", "no such file or directory"), (&*empty.display().to_string(), "is empty")]
+    {
+        let with_token = [&flags[..], &["--ctrlz-token-file", file]].concat();
+        let (status, findings) = diagnosed(&with_token);
+        let failed: Vec<_> =
+            of(&findings, "ControlZ").into_iter().filter(|finding| finding["verdict"] == "fail").collect();
+        let detail = failed.first().and_then(|finding| finding["detail"].as_str()).unwrap_or_default();
+        assert!(status == 1 && detail.contains(file) && detail.contains(why), "{findings:?}");
+        let rehearsed = mixer(&[&["server", "--dry-run"], &with_token[..]].concat());
+        assert_eq!(rehearsed.status, 3, "{rehearsed:?}");
+        let line = rehearsed.stdout.lines().find(|line| line.contains("ControlZ")).unwrap_or_default();
+        assert!(line.contains(" off: ") && line.contains(why), "{rehearsed:?}");
+    }
+}
+
 #[test]
 fn ports_of_a_running_server_are_no_failure() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -324,6 +379,11 @@ fn a_configuration_is_compared_with_a_running_server() {
         ["rules mark.rule.istio-system", "-match: source.user == \"ann\"", "+match: source.user == \"bob\""]
     {
         assert!(changed.stdout.contains(line), "{line}: {changed:?}");
+    }
+    // A difference is what is asked for, unless there is to be none.
+    for (directory, status) in [(&old, 0), (&new, 1)] {
+        let strict = mixer(&["validate", directory, "--live", &live, "--strict", "--quiet"]);
+        assert_eq!((strict.status, strict.stdout.as_str()), (status, ""), "{strict:?}");
     }
     assert_eq!(mixer(&["validate", &new, "--live", "127.0.0.1:1"]).status, 4);
     assert_eq!(mixer(&["validate", &new, "--live", &live, "-o", "json"]).status, 2);

@@ -549,6 +549,101 @@ fn every_command_refuses_a_document_that_is_no_resource() {
     }
 }
 
+/// What no build finds: labels that are not the dimensions, a refusal that refuses nothing, a name that is not in full, and a policy for proxies.
+const SUSPICIOUS: &str = "apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: allow-all, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 0}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: \"1\", dimensions: {caller: source.user | \"\"}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: counts, namespace: istio-system}
+spec:
+  compiledAdapter: prometheus
+  params:
+    metrics:
+    - {name: calls, instanceName: calls.instance.istio-system, kind: COUNTER, labelNames: [path]}
+    - {name: others, instanceName: others, kind: COUNTER, labelNames: []}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: count, namespace: istio-system}
+spec: {actions: [{handler: counts, instances: [calls]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: refuse, namespace: istio-system}
+spec: {match: (source.user | \"\") == \"eve\", actions: [{handler: allow-all, instances: [caller]}]}
+---
+apiVersion: security.istio.io/v1
+kind: AuthorizationPolicy
+metadata: {name: no-eve, namespace: istio-system}
+spec: {action: DENY, rules: [{from: [{source: {principals: [eve]}}]}]}
+";
+
+/// A server, `validate`, `doctor`, `--dry-run`, ControlZ and the metrics have the same problems, and what a build does not find changes nothing of
+/// what serves.
+#[test]
+fn a_server_and_every_command_tell_the_same() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let put = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).expect("writable");
+    put("base.yaml", REFUSAL);
+    put("more.yaml", SUSPICIOUS);
+    let root = directory.path().display().to_string();
+    let validated = mixer(&["validate", "-o", "json", &root]);
+    let document: Value = serde_json::from_str(&validated.stdout).expect("JSON");
+    let codes = |problems: &Value| -> Vec<String> {
+        let codes = problems.as_array().into_iter().flatten();
+        let mut codes: Vec<_> = codes.map(|p| p["code"].as_str().unwrap_or_default().to_owned()).collect();
+        codes.sort();
+        codes
+    };
+    let expected = codes(&document["diagnostics"]);
+    assert_eq!(expected, ["denier-allows", "instance-name-unknown", "labels-differ", "policy-unenforced"]);
+    assert_eq!(validated.status, 1);
+
+    let store = format!("fs://{root}");
+    let flags = ["--config-store-url", &store, "--address", "tcp://127.0.0.1:0", "--metrics-port", "0"];
+    let diagnosed = mixer(&[&["doctor", "-o", "plain"], &flags[..]].concat());
+    let finding = diagnosed.stdout.lines().find(|line| line.contains("configuration")).unwrap_or_default();
+    assert!(finding.starts_with("fail") && finding.contains(" 1 error, 3 warnings"), "{diagnosed:?}");
+    let rehearsed = mixer(&[&["server", "--dry-run", "--log-target=stderr"], &flags[..]].concat());
+    assert!(rehearsed.status == 3 && rehearsed.stdout.contains(" 1 error, 3 warnings"), "{rehearsed:?}");
+    assert!(
+        rehearsed.stderr.contains("every report of calls.instance.istio-system will fail"),
+        "{rehearsed:?}"
+    );
+
+    let server = Server::on(directory.path()).native().start();
+    server.wait_for_log("every report of calls.instance.istio-system will fail");
+    let log = server.log();
+    for text in ["allows every check", "does not enforce it", "there is no instance `others`"] {
+        let is_warned = log.lines().any(|line| line.contains("\twarn\t") && line.contains(text));
+        assert!(is_warned, "{text}: {log}");
+    }
+    let page = |path: &str| {
+        let url = format!("http://127.0.0.1:{}{path}", server.ports.ctrlz);
+        http("GET", &url, "").expect("an answer").body
+    };
+    let problems: Value = serde_json::from_str(&page("/diagnosticsj/")).expect("JSON");
+    assert_eq!(codes(&problems), expected);
+    assert!(page("/configz/").contains("labels-differ") && page("/").contains("labels-differ"));
+    assert_eq!(server.metric("mixer_diagnostics_total"), 4.0);
+    let state = verbose(&server);
+    assert_eq!(state["configuration"]["firstError"]["code"], "labels-differ", "{state}");
+    let is_well = state["available"] == true && state["degraded"].get("configuration").is_none();
+    assert!(is_well, "{state}");
+    put("more.yaml", &denial("bob"));
+    let mended = || (server.log().matches("no longer a problem: ").count() == 4).then_some(());
+    assert!(wait_for(DEADLINE, mended).is_some(), "{}", server.log());
+    assert_eq!(server.metric("mixer_diagnostics_total"), 0.0);
+}
+
 /// With `serve-valid`, and only with it, a link that leads nowhere leaves the rest serving; the server is not ready.
 #[test]
 fn a_dangling_link_at_the_start_is_not_ready() {

@@ -154,7 +154,10 @@ fn clients_without_a_valid_certificate_are_refused_and_logged() {
     let granted = pki.check_as(&server, &pki.caller_files, &[]);
     assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
 
-    assert_ne!(pki.check(&server, &[]).status, 0);
+    let refused = pki.check(&server, &[]);
+    assert_ne!(refused.status, 0);
+    let told = [refused.stdout.as_str(), &refused.stderr].concat();
+    assert!(told.contains("--cert-file and --key-file say who calls"), "{told}");
     server.wait_for_log("a connection was refused: the TLS handshake failed: peer sent no certificates (--tls-client-auth=require asks \
          for one)");
     server.wait_for_log("{\"caller\": \"127.0.0.1:");

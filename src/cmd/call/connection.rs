@@ -13,6 +13,7 @@ use super::trace::{CallSpan, CallTracer};
 use crate::cmd::endpoint::{self, Endpoint as Found};
 use mixer_api::ExplainResponse;
 use mixer_base::rotate::os_text;
+use mixer_base::secrets::mask_address;
 use mixer_engine::explain::PAGE_HEADER;
 use mixer_net::tls::ClientTls;
 use mixer_wire::istio::mixer::v1::mixer_client::MixerClient;
@@ -32,7 +33,7 @@ enum DialTarget {
 impl std::fmt::Display for DialTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            DialTarget::Tcp(address) => f.write_str(address),
+            DialTarget::Tcp(address) => f.write_str(&mask_address(address)),
             DialTarget::Unix(path) => path.display().fmt(f),
             DialTarget::Invalid { text, .. } => f.write_str(text),
         }
@@ -46,7 +47,10 @@ impl DialTarget {
         }
         let address = text.strip_prefix("dns:///").unwrap_or(text);
         let refuse = |why: &str| DialTarget::Invalid {
-            text: format!("`{address}` is no address: {why}; write HOST:PORT, or unix:///PATH"),
+            text: format!(
+                "`{}` is no address: {why}; write HOST:PORT, or unix:///PATH",
+                mask_address(address)
+            ),
             go_text: format!("dial tcp: address {address}: {why} in address"),
         };
         match address.rsplit_once(':') {
@@ -86,6 +90,10 @@ struct DialError {
 
 /// What helps if the handshake fails.
 const TRUST: &str = "--ca-file and --server-name say whom to trust, --cert-file and --key-file who calls";
+
+/// What helps if a server ends a connection of TLS.
+const CLIENT_CERTIFICATE: &str = "it may ask for a certificate, or for another one: --cert-file and --key-file say who calls; the log of the server has the \
+                                  reason";
 
 /// A client of one server. Cheap to clone; clones share the connection.
 #[derive(Debug, Clone)]
@@ -158,7 +166,15 @@ impl MixerConnection {
         let Some(cell) = self.found.as_ref().filter(|_| error.is_garbled) else { return Err(error) };
         let found = cell.get_or_init(|| endpoint::identify(address)).await;
         let instead = found.and_then(|found| self.dialer.instead(address, found));
-        Err(match instead.or_else(|| without_grpc(address, &error.message)) {
+        let instead = instead.or_else(|| without_grpc(address, &error.message));
+        // A server that speaks TLS 1.3 refuses a client after the handshake of that.
+        let is_refused =
+            *found == Some(Found::Tls) && self.dialer.tls.is_some() && error.unreachable.is_none();
+        let refused = || {
+            let why = format!("the server at {address} ended the TLS connection: {}", error.message);
+            (why, CLIENT_CERTIFICATE.to_owned())
+        };
+        Err(match instead.or_else(|| is_refused.then(refused)) {
             Some((why, hint)) => error.unreachable(why, hint),
             None => error,
         })

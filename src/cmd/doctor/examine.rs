@@ -52,7 +52,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     );
     ports(options, &mut findings).await;
     security(options, &mut findings);
-    let is_running = running(options.monitoring_port).await;
+    let is_running = running(&options.monitoring_listen_address()).await;
     findings.extend(configuration::examine(options, is_running).await);
     files(options, &mut findings);
     findings.push(open_files());
@@ -84,10 +84,11 @@ fn fail(check: &'static str, detail: String, hint: &str) -> Finding {
 
 /// The listening sockets.
 async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
-    let running = running(options.monitoring_port).await;
+    let monitoring = options.monitoring_listen_address();
+    let running = running(&monitoring).await;
     let finding = |check, address: String, bound: Result<(), ListenError>, hint: &str| match bound {
         Ok(()) => ok(check, format!("{address} is free")),
-        Err(error) if running && is_foreign(options.monitoring_port, &address) => fail(
+        Err(error) if running && is_foreign(&monitoring, &address) => fail(
             check,
             error.0,
             "another process than the running server uses it (`ss -ltnp` shows which): stop it, or choose another port",
@@ -111,8 +112,13 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     }
     let introspection = options.introspection.listen_address();
     for (check, address, enabled, hint) in [
-        ("monitoring", options.monitoring_listen_address(), true, "choose another --monitoring-port"),
-        ("metrics", options.metrics_listen_address(), true, "choose another --metrics-port"),
+        ("monitoring", monitoring.clone(), true, "choose another --monitoring-port or --monitoring-address"),
+        (
+            "metrics",
+            options.metrics_listen_address(),
+            true,
+            "choose another --metrics-port or --metrics-address",
+        ),
         (
             "ControlZ",
             introspection.clone().unwrap_or_default(),
@@ -137,19 +143,43 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
             findings.push(finding(check, format!("tcp://{address}"), bound, hint));
         }
     }
+    if introspection.is_some()
+        && let Err(why) = options.introspection.guard()
+    {
+        let detail = format!("a start would serve without it: {why}");
+        findings.push(fail(
+            "ControlZ",
+            detail,
+            "put a token into the file of --ctrlz-token-file, readable by the server",
+        ));
+    }
 }
 
-/// Whether another process than the one that serves the monitoring port listens at an address of TCP.
-fn is_foreign(monitoring_port: u16, address: &str) -> bool {
-    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
-    port.is_some_and(|port| sockets::is_of_another(monitoring_port, port))
+/// The port of an address to listen at.
+fn port_of(address: &str) -> Option<u16> {
+    address.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
 }
 
-/// Whether a mixer serves on the monitoring port.
-async fn running(port: u16) -> bool {
+/// Whether another process than the one that listens at the address of monitoring listens at an address of TCP.
+fn is_foreign(monitoring: &str, address: &str) -> bool {
+    let (monitoring, port) = (port_of(monitoring), port_of(address));
+    monitoring.zip(port).is_some_and(|(monitoring, port)| sockets::is_of_another(monitoring, port))
+}
+
+/// Where a server on this machine is reached that listens at this address of TCP.
+fn reached_at(address: &str) -> Option<String> {
+    let (host, port) = address.rsplit_once(':')?;
+    // A server that listens everywhere listens here.
+    let host = if matches!(host, "" | "*" | "0.0.0.0" | "[::]") { "localhost" } else { host };
+    Some(format!("{host}:{port}"))
+}
+
+/// Whether a mixer serves monitoring at this address.
+async fn running(monitoring: &str) -> bool {
     tls::install_crypto_provider();
+    let Some(place) = reached_at(monitoring) else { return false };
     let Ok(client) = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build() else { return false };
-    let answer = client.get(format!("http://localhost:{port}/metrics")).send().await;
+    let answer = client.get(format!("http://{place}/metrics")).send().await;
     match answer {
         Ok(answer) => answer.text().await.is_ok_and(|text| text.contains("istio_build{component=\"mixer\"")),
         Err(_) => false,

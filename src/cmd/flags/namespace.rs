@@ -1,5 +1,6 @@
 //! The flag of the default namespace.
 
+use crate::cmd::server::selected_language;
 use mixer_engine::snapshot::{DEFAULT_NAMESPACE, SnapshotOptions};
 
 /// The default namespace.
@@ -16,10 +17,12 @@ pub(crate) struct NamespaceFlags {
 }
 
 impl NamespaceFlags {
-    /// The options of a snapshot build.
+    /// The options of a snapshot build, with the language of the environment, as of a server.
     pub(crate) fn options(&self) -> SnapshotOptions {
         SnapshotOptions {
             default_namespace: self.default_namespace.as_str().into(),
+            // What names none is refused when the configuration is read.
+            language: selected_language().ok().flatten(),
             standard_attributes: true,
             ..SnapshotOptions::new(mixer_server::REGISTRY)
         }

@@ -325,13 +325,22 @@ pub(super) struct OperationFlags {
         hide_default_value = true
     )]
     pub(super) ctrlz_allowed_hosts: String,
-    /// HTTP port of metrics, version and health on all interfaces.
+    /// HTTP port of metrics, version and health on all interfaces; texts of errors are for clients on this host.
     #[arg(long = "monitoring-port", alias = "monitoringPort", default_value = "15014", value_parser = value::port, value_name = "PORT")]
     pub(super) monitoring_port: u16,
-    /// Serve profiles.
+    /// Address of that port, instead of all interfaces; texts of errors are then for whoever reaches it. Example: 127.0.0.1:15014.
+    #[arg(
+        long = "monitoring-address",
+        alias = "monitoring_address",
+        default_value = "",
+        hide_default_value = true,
+        value_name = "ADDRESS"
+    )]
+    pub(super) monitoring_address: String,
+    /// Serve profiles, to clients on this host.
     #[arg(long = "enable-profiling", alias = "enableProfiling", action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true, default_value = "false", default_missing_value = "true", value_parser = value::boolean, hide_possible_values = true, value_name = "BOOL")]
     pub(super) enable_profiling: bool,
-    /// HTTP port of profiles on all interfaces.
+    /// HTTP port of profiles.
     #[arg(long = "pprof-port", alias = "pprofPort", default_value = "9094", value_parser = value::port, value_name = "PORT")]
     pub(super) pprof_port: u16,
     /// Export a metric for every resource.

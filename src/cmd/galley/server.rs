@@ -105,7 +105,10 @@ impl GalleyServerArgs {
                 scopes_as_istio: personality.is_legacy(),
             },
             monitoring_port: operations.monitoring_port,
+            monitoring_address: operations.monitoring_address.clone(),
             pprof_port: operations.enable_profiling.then_some(operations.pprof_port),
+            // compat(1.3): Galley serves them to whoever reaches the port.
+            serves_profiles_to_all: personality.is_legacy(),
             liveness: probe(&operations.liveness_probe_path, &operations.liveness_probe_interval),
             readiness: probe(&operations.readiness_probe_path, &operations.readiness_probe_interval),
             log: {

@@ -11,6 +11,7 @@ use crate::cmd::endpoint::{self, Endpoint};
 use crate::cmd::exit::innermost_cause;
 use mixer_attribute::SignedDuration;
 use mixer_base::probe::{self, Inspection};
+use mixer_base::secrets::mask_address;
 
 /// Path of the unary health check.
 const HEALTH_CHECK: &str = "/grpc.health.v1.Health/Check";
@@ -38,13 +39,15 @@ impl ProbeTarget {
         }
     }
 
-    /// Path, address or URL.
+    /// Path, address or URL, without what is secret in an address.
     pub(super) fn name(&self) -> String {
         match self {
             ProbeTarget::File { path, .. } => path.display().to_string(),
-            ProbeTarget::Grpc { address, service, .. } if service.is_empty() => address.clone(),
-            ProbeTarget::Grpc { address, service, .. } => format!("{address} {service}"),
-            ProbeTarget::Http { url, .. } => url.clone(),
+            ProbeTarget::Grpc { address, service, .. } if service.is_empty() => {
+                mask_address(address).into_owned()
+            }
+            ProbeTarget::Grpc { address, service, .. } => format!("{} {service}", mask_address(address)),
+            ProbeTarget::Http { url, .. } => mask_address(url).into_owned(),
         }
     }
 

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 
 use crate::cmd::attributes::{AttributeSet, AttributeType, AttributeValue};
 use crate::cmd::exit::{Failure, Stop};
-use mixer_attribute::{AttributeBag, StringMap, Value, ValueType};
+use mixer_attribute::{AttributeBag, StringMap, Value, ValueType, Vocabulary};
 use mixer_config::message::suggestion;
 use mixer_engine::routing::{GroupOutline, RoutingOutline};
 use mixer_engine::snapshot::{Condition, Snapshot};
@@ -47,6 +47,13 @@ impl RouteMatch {
     }
 }
 
+/// How an entry of a map is given that is written as in explanations, `request.headers[x-user]=a`.
+fn entry_of_map(name: &str, value: &str, vocabulary: &Vocabulary) -> Option<String> {
+    let (map, key) = name.strip_suffix(']')?.split_once('[')?;
+    let (_, value_type) = vocabulary.attribute(map)?;
+    (value_type == ValueType::StringMap).then(|| format!("write {map}={}:{value}", key.trim_matches('"')))
+}
+
 /// The results of all rules.
 pub(super) struct Matches {
     by_rule: BTreeMap<String, RouteMatch>,
@@ -68,7 +75,9 @@ impl Matches {
             let AttributeValue::String(text) = value else { continue };
             let Some((slot, value_type)) = vocabulary.attribute(name) else {
                 let failure = Failure::usage(format!("unknown attribute `{name}`"));
-                return Err(match suggestion(name, vocabulary.names()) {
+                let hint =
+                    entry_of_map(name, text, vocabulary).or_else(|| suggestion(name, vocabulary.names()));
+                return Err(match hint {
                     Some(hint) => failure.hint(hint),
                     None => failure,
                 }

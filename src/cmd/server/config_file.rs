@@ -296,6 +296,14 @@ pub(super) fn replace_default(settings: &mut [Setting], name: &str, value: &str)
     }
 }
 
+/// Says what the default of a setting is that depends on how the program is called.
+pub(super) fn tell_default(settings: &mut [Setting], name: &str, value: &str) {
+    let unset = |setting: &&mut Setting| setting.name == name && setting.value.is_null();
+    if let Some(setting) = settings.iter_mut().find(unset) {
+        setting.value = Value::from(value);
+    }
+}
+
 /// Prints settings as YAML for `--config-file`, with the origin as a comment. One without a value is a comment itself, and the comment of one
 /// of which something is masked says so: the file needs the secret again.
 pub(super) fn print(settings: &[Setting], io: &mut Io) -> Result<(), Stop> {

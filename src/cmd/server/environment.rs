@@ -29,6 +29,12 @@ pub(crate) fn unknown_language(options: &ServerOptions) -> Option<Failure> {
     (options.config_on_error != OnConfigError::ServeValid).then(|| unknown_name(&value)).flatten()
 }
 
+/// The language of every expression, if `ISTIO_LANG` selects one: for commands that read configuration as a server does. Errors: it names none.
+pub(crate) fn selected_language() -> Result<Option<Language>, Failure> {
+    let Some(value) = std::env::var_os(LANGUAGE) else { return Ok(None) };
+    unknown_name(&value).map_or_else(|| Ok(Language::known(&value.to_string_lossy())), Err)
+}
+
 fn unknown_name(value: &std::ffi::OsStr) -> Option<Failure> {
     let name = value.to_string_lossy();
     if Language::known(&name).is_some() {

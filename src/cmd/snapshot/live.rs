@@ -8,12 +8,23 @@ use crate::cmd::exit::Stop;
 use crate::cmd::io::Io;
 use crate::cmd::output::escaped;
 use mixer_engine::runtime::is_about_serving;
-use mixer_engine::snapshot::SnapshotDump;
+use mixer_engine::snapshot::{ErrorDump, SnapshotDump};
 
 /// The diagnostic of a server that serves nothing.
 const WITHHELD: &str = "config-withheld";
 
-/// Prints what is served in its last good version, since when and why, then the differences; returns whether there is anything.
+/// How a running server differs from a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Comparison {
+    /// Nothing does.
+    Same,
+    /// Something would change, or serves in its last good version.
+    Differs,
+    /// The server says that what serves has an error, such as that nothing does.
+    Fails,
+}
+
+/// Prints what is served in its last good version, since when and why, then the differences.
 ///
 /// While the new configuration has errors, what the server keeps stays as it is, so that it is no difference.
 pub(super) fn compare(
@@ -22,7 +33,9 @@ pub(super) fn compare(
     mut after: SnapshotDump,
     problems: &FileProblems,
     io: &mut Io,
-) -> Result<bool, Stop> {
+) -> Result<Comparison, Stop> {
+    let is_error = |problem: &ErrorDump| is_about_serving(&problem.code) && problem.severity == "error";
+    let fails = before.errors.iter().any(is_error);
     for problem in before.errors.iter().filter(|problem| is_about_serving(&problem.code)) {
         let line = format!("{address}: {}[{}]: {}", problem.severity, problem.code, problem.message);
         writeln!(io.out, "{}", escaped(&line))?;
@@ -31,7 +44,7 @@ pub(super) fn compare(
         // Everything differs from nothing.
         let (rules, handlers) = (after.rules.len(), after.handlers.len());
         writeln!(io.out, "{address} serves nothing; these files have {rules} rules and {handlers} handlers")?;
-        return Ok(true);
+        return Ok(Comparison::Fails);
     }
     let kept = std::mem::take(&mut before.kept);
     // The errors of both are those of the same files.
@@ -50,5 +63,9 @@ pub(super) fn compare(
         true => Shown::Difference,
     };
     let differs = diff::print(&before, &after, &shown, io)?;
-    Ok(differs || !kept.is_empty())
+    Ok(match fails {
+        true => Comparison::Fails,
+        false if differs || !kept.is_empty() => Comparison::Differs,
+        false => Comparison::Same,
+    })
 }

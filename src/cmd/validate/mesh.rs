@@ -15,6 +15,8 @@ use mixer_schema::{Body, Kind, Origin as KindOrigin, Subject, by_api, check, nea
 
 /// The code of a resource whose kind the policy engine does not know.
 const KIND_UNKNOWN: &str = "kind-unknown";
+/// The code of a policy for proxies, which the policy engine does not enforce.
+const POLICY_UNENFORCED: &str = "policy-unenforced";
 /// The code of a document without kind, name or namespace.
 const DOCUMENT_IDENTITY: &str = "document-identity";
 /// The code of what the checks of each resource say, in the words of analyzers.
@@ -23,9 +25,15 @@ const INVALID: &str = "IST0106";
 const DEFAULT_NAMESPACE: &str = "default";
 
 /// Replaces what the policy engine says of kinds that it does not use by what is wrong with the resources.
-/// `used`: the kinds that the engine uses, of which it has said everything.
-pub(super) fn examine(contents: &StoreContents, diagnostics: Diagnostics, used: &[KnownKind]) -> Diagnostics {
-    let is_unknown = |problem: &Diagnostic| problem.code == KIND_UNKNOWN;
+/// `used`: the kinds that the engine uses, of which it has said everything. `decides`: whether there are rules or handlers, so that whoever has a
+/// policy for proxies beside them may believe that the engine enforces it.
+pub(super) fn examine(
+    contents: &StoreContents,
+    diagnostics: Diagnostics,
+    used: &[KnownKind],
+    decides: bool,
+) -> Diagnostics {
+    let is_unknown = |problem: &Diagnostic| [KIND_UNKNOWN, POLICY_UNENFORCED].contains(&problem.code);
     let by_name: HashMap<String, &Arc<RawResource>> = match diagnostics.iter().any(is_unknown) {
         true => contents.resources.iter().map(|resource| (resource.key.to_string(), resource)).collect(),
         false => HashMap::new(),
@@ -35,7 +43,14 @@ pub(super) fn examine(contents: &StoreContents, diagnostics: Diagnostics, used: 
     for problem in diagnostics {
         let resource = by_name.get(&problem.resource).filter(|_| is_unknown(&problem));
         match resource.map(|resource| look_at(resource, problem.clone(), &positions)) {
-            Some(found) => examined.extend(found),
+            Some(found) => {
+                let is_unenforced = problem.code == POLICY_UNENFORCED;
+                let is_misspelt = || found.iter().any(|found| found.code == KIND_UNKNOWN);
+                if is_unenforced && decides && !is_misspelt() {
+                    examined.push(problem);
+                }
+                examined.extend(found);
+            }
             None if problem.code == DOCUMENT_IDENTITY => {
                 let broken = contents.broken.iter().find(|broken| broken.problem == problem);
                 let found = broken.and_then(|broken| look_at_nameless(broken, used, &positions));
@@ -60,13 +75,19 @@ fn look_at(resource: &RawResource, mut problem: Diagnostic, positions: &Position
     if let Some(kind) = known(&envelope.api_version, &key.kind).filter(|_| is_of_others) {
         return found(kind, key, &key.namespace, &resource.document(), origin, positions);
     }
-    if problem.hint.is_none()
+    let is_policy = problem.code == POLICY_UNENFORCED;
+    if (problem.hint.is_none() || is_policy)
         && let Some(hint) = near_kind(&envelope.api_version, &key.kind)
     {
+        if is_policy {
+            problem.code = KIND_UNKNOWN;
+            problem.message = format!("kind `{}` is unknown; the resource is ignored", key.kind);
+        }
         problem.severity = Severity::Error;
         problem.hint = Some(hint);
     }
-    vec![problem]
+    // That nobody enforces a policy of proxies is told by the caller.
+    if problem.code == POLICY_UNENFORCED { Diagnostics::new() } else { vec![problem] }
 }
 
 fn found(

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde::de::DeserializeOwned;
 
-use super::{TIMEOUT, warn};
+use super::{TIMEOUT, reached_at, warn};
 use crate::cmd::doctor::finding::Finding;
 use mixer_base::regular_file;
 use mixer_base::rotate::os_text;
@@ -13,7 +13,7 @@ const CHECK: &str = "ControlZ";
 /// The largest answer, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 /// The largest token, in bytes.
-const MAX_TOKEN: u64 = 4096;
+const MAX_TOKEN: u64 = 64 << 10;
 
 /// Why there is no document.
 enum Trouble {
@@ -50,12 +50,10 @@ pub(super) async fn get<T: DeserializeOwned>(options: &ServerOptions, path: &str
 
 async fn ask(options: &ServerOptions, path: &str) -> Result<Vec<u8>, Trouble> {
     let address = options.introspection.listen_address().ok_or(Trouble::Silent)?;
-    let (host, port) = address.rsplit_once(':').ok_or(Trouble::Silent)?;
-    // A server that listens everywhere listens here.
-    let host = if matches!(host, "" | "0.0.0.0" | "[::]") { "localhost" } else { host };
+    let place = reached_at(&address).ok_or(Trouble::Silent)?;
     let silent = |_: reqwest::Error| Trouble::Silent;
     let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build().map_err(silent)?;
-    let mut request = client.get(format!("http://{host}:{port}{path}"));
+    let mut request = client.get(format!("http://{place}{path}"));
     let token_file = &options.introspection.token_file;
     if !token_file.as_os_str().is_empty() {
         let read = regular_file::read_text(token_file, MAX_TOKEN);

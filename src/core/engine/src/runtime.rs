@@ -11,6 +11,7 @@ mod corrections;
 mod decisions;
 mod differences;
 mod effects;
+mod examination;
 mod extension_changes;
 mod faults;
 mod forecast;
@@ -80,6 +81,10 @@ pub struct Published {
     pub cache_trouble: Option<Arc<str>>,
     /// Recent denials, shared by all tables.
     pub denials: Arc<Denials>,
+    /// What the examination after the publication found.
+    suggestions: OnceLock<Arc<Diagnostics>>,
+    /// The same of the table before.
+    earlier: Arc<Diagnostics>,
 }
 
 impl Published {
@@ -89,12 +94,28 @@ impl Published {
         self.withheld.is_none() && snapshot.rules.is_empty() && snapshot.handlers.is_empty()
     }
 
+    /// What is probably not meant in the configuration as it is written, as `validate` finds it, beyond [`diagnostics`](Self::diagnostics). It decides
+    /// nothing of what serves. Until a new configuration is examined, what was found in the one before.
+    pub fn suggestions(&self) -> &[Diagnostic] {
+        self.suggestions.get().unwrap_or(&self.earlier)
+    }
+
+    /// Whether the examination has ended.
+    pub fn is_examined(&self) -> bool {
+        self.suggestions.get().is_some()
+    }
+
+    /// Everything that is wrong with the configuration.
+    pub fn all_diagnostics(&self) -> impl Iterator<Item = &Diagnostic> + Clone {
+        self.diagnostics.iter().chain(self.suggestions())
+    }
+
     /// The number of problems of the configuration and its cache; the first as `validate` counts them. That nothing serves is one if no error tells why.
     pub fn problems(&self, severity: Severity) -> usize {
         let serving = [kept::KEPT, withheld::WITHHELD];
         let counted =
             |problem: &&Diagnostic| problem.severity == severity && !serving.contains(&problem.code);
-        match self.diagnostics.iter().filter(counted).map(Diagnostic::count).sum::<usize>() {
+        match self.all_diagnostics().filter(counted).map(Diagnostic::count).sum::<usize>() {
             0 if severity == Severity::Error => usize::from(self.withheld.is_some()),
             count => count,
         }
@@ -180,6 +201,8 @@ impl Runtime {
             cached: None,
             cache_trouble: None,
             denials: Arc::clone(&denials),
+            suggestions: OnceLock::new(),
+            earlier: Arc::default(),
         };
         Self {
             empty,
@@ -272,6 +295,8 @@ impl Runtime {
             cached,
             cache_trouble,
             denials,
+            suggestions: OnceLock::new(),
+            earlier: Arc::clone(before.suggestions.get().unwrap_or(&before.earlier)),
         };
         let before = self.published.swap(Arc::new(published));
         self.publications.send_modify(|count| *count += 1);

@@ -64,6 +64,7 @@ pub use external::{AdapterConfig, AdapterResource, ExternalHandler, ExternalOutl
 pub use forgotten::in_spec as forgotten_in;
 pub(crate) use kind::KIND_UNKNOWN;
 pub use kind::KnownKind;
+pub(crate) use lint::examine;
 pub(crate) use lint::place::params_path;
 pub use lint::{check_params, lint, pitfalls};
 pub(crate) use model::Evasion;

@@ -1,6 +1,6 @@
 //! Type check of terms.
 
-mod hint;
+pub(super) mod hint;
 
 use super::literal::Constant;
 use super::parse::{parse, position};
@@ -358,13 +358,28 @@ impl Checker<'_, '_> {
         expected: ValueType,
     ) -> Box<CompileError> {
         let message = format!("{} {place} typeError got {got}, expected {expected}", self.terms.render(id));
+        let operator = match &self.terms.term(id).kind {
+            TermKind::Function { callee: Callee::Operator(name), .. } => Some(*name),
+            _ => None,
+        };
         let hint = match &self.terms.term(culprit).kind {
             TermKind::Constant(Constant::Duration(_)) => Some(format!(
                 "{} reads as a duration, and every text that does is one",
                 self.terms.render(culprit)
             )),
-            TermKind::Constant(Constant::String(_)) if expected == ValueType::Bool => {
-                Some("each side is a whole comparison: a == \"x\" || a == \"y\"".into())
+            TermKind::Constant(Constant::String(text)) if expected == ValueType::Bool => {
+                let value = hint::converted(text, expected, "");
+                let is_operand = matches!(operator, Some("LOR" | "LAND"));
+                value.or_else(|| {
+                    is_operand.then(|| "each side is a whole comparison: a == \"x\" || a == \"y\"".into())
+                })
+            }
+            _ if expected == ValueType::Bool && got == ValueType::String && operator == Some("LOR") => Some(
+                "a default follows `|`, as in (a | \"x\") == \"y\"; each side of `||` is a whole comparison"
+                    .into(),
+            ),
+            _ if expected == ValueType::Bool && got == ValueType::String && operator == Some("LAND") => {
+                Some("each side is a whole comparison: a == \"x\" && b == \"y\"".into())
             }
             TermKind::Constant(Constant::String(text)) if expected == ValueType::Int64 => {
                 let number = std::str::from_utf8(text).ok().filter(|text| text.parse::<i64>().is_ok());
@@ -373,8 +388,13 @@ impl Checker<'_, '_> {
                     None => "write a whole number, without quotes and without a unit".to_owned(),
                 })
             }
-            TermKind::Constant(Constant::String(_)) => hint::conversion(expected)
-                .map(|function| format!("write {function}({})", self.terms.render(culprit))),
+            TermKind::Constant(Constant::String(text)) => {
+                hint::converted(text, expected, &self.terms.render(culprit))
+            }
+            TermKind::Constant(constant) if expected == ValueType::String => {
+                hint::no_text(Some(constant), got, matches!(operator, Some("EQ" | "NEQ")))
+            }
+            _ if expected == ValueType::String && operator.is_none() => hint::no_text(None, got, false),
             _ => None,
         };
         let words = format!("`{}` is {got}, expected {expected}", self.shown(culprit));

@@ -233,6 +233,9 @@ impl<'t> Lexer<'t> {
             }
             '‘' | '’' => Some("write strings between plain quotation marks: \"text\"".into()),
             '\u{a0}' => Some("replace the no-break space by a plain space".into()),
+            '$' if self.rest().starts_with("${") || self.rest().starts_with("$(") => {
+                Some("a variable was not filled in: write what it stands for".into())
+            }
             '$' => Some("write the name of an attribute without `$`".into()),
             '?' => {
                 Some("write conditional(test, a, b) instead of test ? a : b, and a | b for a default".into())

@@ -6,6 +6,7 @@
 mod foreign;
 
 use super::ast::{NodeId, SyntaxKind, SyntaxTree};
+use super::check::hint::NETWORKS;
 use super::lexer::{Lexer, Span, SyntaxError, Token, TokenKind};
 use super::{CompileError, Phase};
 
@@ -108,7 +109,12 @@ impl<'t> Parser<'t> {
                 let mut error = self.expected("'=='");
                 let rest = self.text.get(self.token.span.start..).unwrap_or_default();
                 let is_match = rest.strip_prefix('=').is_some_and(|rest| rest.trim_start().starts_with('~'));
-                let hint = if is_match { "write \"pattern\".matches(value)" } else { "compare with ==" };
+                let before = self.text.get(..self.token.span.start).unwrap_or_default();
+                let hint = match is_match {
+                    true if before.trim_end().ends_with(".ip") => NETWORKS,
+                    true => "write \"pattern\".matches(value)",
+                    false => "compare with ==",
+                };
                 error.hint = Some(hint.into());
                 return Err(error);
             }
@@ -321,6 +327,36 @@ impl<'t> Parser<'t> {
         before.ends_with(|c: char| c.is_ascii_digit())
     }
 
+    /// The text from the token on.
+    fn rest(&self) -> &'t str {
+        self.text.get(self.token.span.start..).unwrap_or_default()
+    }
+
+    /// The address that the token belongs to, `10.0.0.1` of which `10.0` is a number.
+    fn address(&self) -> Option<&'t str> {
+        let is_part = |c: char| c.is_ascii_digit() || c == '.';
+        let before = self.text.get(..self.token.span.start)?;
+        let start = before.len() - before.chars().rev().take_while(|c| is_part(*c)).count();
+        let after = self.rest().chars().take_while(|c| is_part(*c)).count();
+        let address = self.text.get(start..self.token.span.start + after)?;
+        address.parse::<std::net::Ipv4Addr>().is_ok().then_some(address)
+    }
+
+    /// The hint for a token where an operand is expected.
+    fn operand_hint(&self) -> Option<&'static str> {
+        let before = self.text.get(..self.token.span.start).unwrap_or_default();
+        Some(match self.token.span.of(self.text) {
+            ">" if before.ends_with('<') => "write != instead of <>",
+            "=" if before.ends_with("!=") => "write != instead of !==",
+            "=" if before.ends_with("==") => "write == instead of ===",
+            "{" if self.rest().starts_with("{{") => {
+                "a template was not filled in: write what stands for {{ }}"
+            }
+            "if" => "write conditional(test, a, b), or the condition alone",
+            _ => return None,
+        })
+    }
+
     /// The hint for a token after a complete expression.
     fn trailing_hint(&self) -> Option<String> {
         let hint = match (self.token.kind, self.token.span.of(self.text)) {
@@ -337,8 +373,15 @@ impl<'t> Parser<'t> {
                 "call it with a dot and parentheses: value.startsWith(\"text\"), \"pattern\".matches(value)"
             }
             (TokenKind::Operator, "~") => "write \"pattern\".matches(value)",
+            (TokenKind::Operator, "!") if self.rest().starts_with("!~") => {
+                "write \"pattern\".matches(value) == false"
+            }
+            (TokenKind::Float, _) if let Some(address) = self.address() => {
+                return Some(format!("write ip(\"{address}\")"));
+            }
             (TokenKind::Identifier, unit) if self.is_unit() => match unit {
                 "ms" | "s" | "m" | "h" | "us" | "ns" => "a duration is a text in quotes, such as \"10s\"",
+                "xx" | "XX" => "write a range of codes as a >= 200 && a < 300",
                 _ => "a number has no unit: write all of its digits",
             },
             _ if self.text.get(..self.token.span.start).is_some_and(ends_in_not) => {
@@ -353,7 +396,7 @@ impl<'t> Parser<'t> {
             (TokenKind::Identifier, "in")
                 if self.text.get(self.token.span.start..).is_some_and(is_in_network) =>
             {
-                "a condition has no networks: use a listchecker with entryType IP_ADDRESSES, or startsWith on a text"
+                NETWORKS
             }
             (TokenKind::Identifier, "in") => "write (m[\"key\"] | \"\") != \"\" to test for a key",
             (TokenKind::Operator, ")" | "]" | "}") => "there is no open bracket to close",
@@ -386,7 +429,8 @@ fn is_in_network(text: &str) -> bool {
     parts.is_some_and(|(ip, bits)| ip.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
 }
 
-/// Whether a text is `in` with a list.
+/// Whether a text is `in` with a list: `["a", "b"]`, or `("a", "b")` as in SQL.
 fn is_in_list(text: &str) -> bool {
-    text.strip_prefix("in").is_some_and(|rest| rest.trim_start().starts_with('['))
+    let list = text.strip_prefix("in").map(str::trim_start).unwrap_or_default();
+    list.starts_with('[') || list.strip_prefix('(').is_some_and(|rest| rest.trim_start().starts_with('"'))
 }

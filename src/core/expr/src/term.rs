@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::ast::{NodeId, SyntaxKind, SyntaxTree};
+use super::check::hint::{is_contains, other_function};
 use super::lexer::{Span, TokenKind};
 use super::literal::{self, Constant};
 use super::parse::position;
@@ -303,7 +304,12 @@ impl<'t> Converter<'_, 't> {
     fn call(&mut self, id: NodeId, function: NodeId, operands: &[NodeId]) -> Converted<TermId> {
         let (name, target) = match self.tree.node(function).kind {
             SyntaxKind::Identifier => (self.tree.source(function), None),
-            SyntaxKind::Select { operand, name } => (name.of(self.tree.text()), Some(self.target(operand)?)),
+            SyntaxKind::Select { operand, name } => {
+                let name = name.of(self.tree.text());
+                let target =
+                    self.target(operand).map_err(|error| self.in_place_of(error, name, operand, operands))?;
+                (name, Some(target))
+            }
             SyntaxKind::Foreign(what) => return Err(self.rejected(function, what)),
             _ => return Err(self.rejected(id, "call of something that is not a function name")),
         };
@@ -358,9 +364,38 @@ impl<'t> Converter<'_, 't> {
         }
         match self.tree.node(base).kind {
             SyntaxKind::Foreign(what) => self.rejected(base, what),
-            SyntaxKind::Index { .. } => self.method_rejected(base),
+            SyntaxKind::Index { .. } => {
+                let mut error = self.method_rejected(base);
+                if let SyntaxKind::Select { name, .. } = self.tree.node(id).kind {
+                    error.hint = match name.of(self.tree.text()) {
+                        "length" | "size" | "len" => Some(format!("write size({})", self.tree.source(base))),
+                        _ => Some("an entry of a map is a text, which has no parts".to_owned()),
+                    };
+                }
+                error
+            }
             _ => self.rejected(id, "selection on something that is not a name"),
         }
+    }
+
+    /// The error of what a method is called on, with what to write instead of a method that other languages have.
+    fn in_place_of(
+        &self,
+        mut error: Box<CompileError>,
+        method: &str,
+        operand: NodeId,
+        arguments: &[NodeId],
+    ) -> Box<CompileError> {
+        if !matches!(self.tree.node(operand).kind, SyntaxKind::Index { .. }) {
+            return error;
+        }
+        if let ([argument], true) = (arguments, is_contains(method)) {
+            let (text, value) = (self.tree.source(*argument), self.tree.source(operand));
+            error.hint = Some(format!("write {text}.matches({value})"));
+        } else if let Some(hint) = other_function(method) {
+            error.hint = Some(hint.to_owned());
+        }
+        error
     }
 
     /// A method on an index expression, which needs parentheses.

@@ -5,6 +5,7 @@ mod property;
 
 use bumpalo::Bump;
 
+use super::check::hint::NETWORKS;
 use super::*;
 use mixer_attribute::{AttributeBag, CompressedAttributes, OwnedAttributes, OwnedValue, Value};
 
@@ -482,6 +483,47 @@ fn obeyed_hints_do_not_lead_to_the_next_error() {
         ("request.user == \"a\"", "did you mean `source.user`?"),
         ("i1 > 1k", "a number has no unit: write all of its digits"),
         ("dur1 == 10s", "a duration is a text in quotes, such as \"10s\""),
+        ("b1 == \"true\"", "write true, without quotes"),
+        (
+            "s1 in (\"GET\", \"POST\")",
+            "write a == \"x\" || a == \"y\" for a list of values; only CEL has lists",
+        ),
+        (
+            "request.headers[\"x\"] || \"a\" == \"a\"",
+            "a default follows `|`, as in (a | \"x\") == \"y\"; each side of `||` is a whole comparison",
+        ),
+        ("cidr(\"10.0.0.0/8\").contains(ip1)", NETWORKS),
+        ("ip1 == \"10.0.0.0/8\"", NETWORKS),
+        ("ip1.contains(\"10.\")", NETWORKS),
+        ("source.ip =~ \"10.*\"", NETWORKS),
+        (
+            "request.headers.contains(\"x\")",
+            "write (request.headers[\"x\"] | \"\") != \"\" to test for a key",
+        ),
+        ("ip1 == 10.0.0.1", "write ip(\"10.0.0.1\")"),
+        (
+            "t1 == \"2026-01-01\"",
+            "write timestamp(\"2026-01-01T00:00:00Z\"): a time has a date, a time of day and a zone",
+        ),
+        (
+            "request.headers[\"roles\"].contains(\"admin\")",
+            "write \"admin\".matches(request.headers[\"roles\"])",
+        ),
+        ("request.headers[\"x\"].length", "write size(request.headers[\"x\"])"),
+        ("request.headers[\"x\"].value", "an entry of a map is a text, which has no parts"),
+        ("i1 / 100 == 5", "there is no division: compare with bounds, a >= 500 && a < 600"),
+        ("i1 % 2 == 0", "there is no division: compare with bounds, a >= 500 && a < 600"),
+        ("s1 !~ \"x\"", "write \"pattern\".matches(value) == false"),
+        ("s1 <> \"x\"", "write != instead of <>"),
+        ("s1 === \"x\"", "write == instead of ==="),
+        ("s1 !== \"x\"", "write != instead of !=="),
+        ("{{ .Values.match }}", "a template was not filled in: write what stands for {{ }}"),
+        ("${USER} == s1", "a variable was not filled in: write what it stands for"),
+        ("if b1", "write conditional(test, a, b), or the condition alone"),
+        ("i1 == 2xx", "write a range of codes as a >= 200 && a < 300"),
+        ("i1 > 1MB", "a number has no unit: write all of its digits"),
+        ("s1 == 5", "write \"5\", in quotes"),
+        ("s1 > 5", "a text is no number, and nothing makes one of it"),
         (
             "t1.getHours() > 5",
             "the classic language has no parts of times: `policy.istio.io/lang: CEL` on the rule has request.time.getHours()",
@@ -489,7 +531,21 @@ fn obeyed_hints_do_not_lead_to_the_next_error() {
     ] {
         assert_eq!(refusal(text).hint.as_deref(), Some(hint), "{text}: {:?}", refusal(text));
     }
-    for obeyed in ["(s1 | \"\") == \"\"", "(b1) == false", "(request.headers[\"x-user\"] | \"\") != \"\""] {
+    let address = "ip1.startsWith(\"10.\")";
+    let told = refusal(address).hint.unwrap_or_default();
+    assert!(told.contains("an address is no text") && told.ends_with(NETWORKS), "{address}: {told}");
+    for obeyed in [
+        "(s1 | \"\") == \"\"",
+        "(b1) == false",
+        "(request.headers[\"x-user\"] | \"\") != \"\"",
+        "b1 == true",
+        "ip1 == ip(\"10.0.0.1\")",
+        "t1 == timestamp(\"2026-01-01T00:00:00Z\")",
+        "\"admin\".matches(request.headers[\"roles\"])",
+        "size(request.headers[\"x\"]) == 3",
+        "i1 >= 500 && i1 < 600",
+        "\"x\".matches(s1) == false",
+    ] {
         assert!(compile(Language::Cexl, obeyed, &vocabulary()).is_ok(), "{obeyed}");
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::RawQuery;
+use axum::extract::Request as HttpRequest;
 use axum::response::{IntoResponse as _, Response};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
@@ -419,32 +419,45 @@ impl<'o> Start<'o> {
     }
 
     fn start_monitoring(&self) -> Result<TcpListener, String> {
-        self.listen(&format!(":{}", self.options.monitoring_port))
+        self.listen(&self.options.monitoring_listen_address())
             .map_err(|error| format!("unable to setup monitoring: {error}"))
     }
 
     /// `/healthz` and `/readyz`: 200 or 503, and the reason. `/readyz?verbose` has the status of every emitter and the degradations, as
-    /// that of a policy server.
+    /// that of a policy server. Reasons may have texts of files: they are for clients on this host, and for whoever reaches the address of the
+    /// port, if it has one.
     fn health_routes(&self) -> Router {
         let (readiness, degradations) = (self.readiness.clone(), self.degradations.clone());
-        let ready = async move |RawQuery(query): RawQuery| match monitor::is_verbose(query.as_deref()) {
-            true => {
-                let degraded = monitor::degraded(&degradations);
-                let more = [("degraded", degraded), ("loads", monitor::loads())];
-                monitor::health_report("readiness", &readiness, |_, why| why, more.into_iter())
+        let is_open = !self.options.monitoring_address.is_empty();
+        let ready = async move |request: HttpRequest| {
+            let (request, _) = request.into_parts();
+            let is_whole = is_open || monitor::is_local(&request);
+            if !monitor::is_verbose(request.uri.query()) {
+                return brief(&readiness, is_whole);
             }
-            false => brief(&readiness),
+            let shown = |name: &str, why: String| if is_whole { why } else { without_texts(name, why) };
+            let mut degraded = monitor::degraded(&degradations);
+            if let Some(why) = degraded.pointer_mut("/sources/why").filter(|_| !is_whole) {
+                *why = FOR_THIS_HOST.into();
+            }
+            let more = [("degraded", degraded), ("loads", monitor::loads())];
+            monitor::health_report("readiness", &readiness, shown, more.into_iter())
         };
         let liveness = self.liveness.clone();
         Router::new()
-            .route("/healthz", axum::routing::get(async move || brief(&liveness)))
+            // Of the ports of this process: it has nothing of files.
+            .route("/healthz", axum::routing::get(async move || brief(&liveness, true)))
             .route("/readyz", axum::routing::get(ready))
     }
 
     fn start_profiles(&mut self) -> Result<(), String> {
         let Some(port) = self.options.pprof_port else { return Ok(()) };
         let listener = self.listen(&format!(":{port}"))?;
-        self.serve_http("profiles", listener, None, pprof::routes());
+        let routes = match self.options.serves_profiles_to_all {
+            true => pprof::routes(),
+            false => monitor::local_profiles(),
+        };
+        self.serve_http("profiles", listener, None, routes);
         Ok(())
     }
 
@@ -538,13 +551,32 @@ impl<'o> Start<'o> {
     }
 }
 
-/// `ok`, or the reason.
-fn brief(of: &Availability) -> Response {
+/// `ok`, or the reason; without texts of files unless it `is_whole`.
+fn brief(of: &Availability, is_whole: bool) -> Response {
     let (status, text) = match of.status() {
         Ok(()) => (http::StatusCode::OK, "ok".to_owned()),
-        Err(why) => (http::StatusCode::SERVICE_UNAVAILABLE, why),
+        Err(why) if is_whole => (http::StatusCode::SERVICE_UNAVAILABLE, why),
+        Err(_) => {
+            let conditions = of.emitters().into_iter();
+            let reasons = conditions.filter_map(|(name, state)| {
+                let why = without_texts(&name, state.err()?);
+                Some(format!("{name}: {why}"))
+            });
+            (http::StatusCode::SERVICE_UNAVAILABLE, reasons.collect::<Vec<_>>().join(", "))
+        }
     };
     (status, text + "\n").into_response()
+}
+
+/// Stands for texts that clients on other hosts do not get.
+const FOR_THIS_HOST: &str = "its text is for clients on this host";
+
+/// What clients on other hosts get of the reason of a condition: that of the sources may have what files have.
+fn without_texts(name: &str, why: String) -> String {
+    match name {
+        processing::SYNC => format!("{}; {FOR_THIS_HOST}", processing::NOT_PUBLISHED),
+        _ => why,
+    }
 }
 
 /// What the parts of the process share of the plane.

@@ -46,10 +46,14 @@ pub struct HostOptions {
     pub validation: ValidationOptions,
     /// ControlZ.
     pub introspection: IntrospectionOptions,
-    /// HTTP port of metrics and version, on all interfaces.
+    /// HTTP port of metrics, version and health, on all interfaces. Clients on other hosts get no texts of errors.
     pub monitoring_port: u16,
-    /// HTTP port of profiles on all interfaces, if they are served.
+    /// The address of that port instead, where whoever reaches it gets all; empty: all interfaces.
+    pub monitoring_address: String,
+    /// HTTP port of profiles, if they are served.
     pub pprof_port: Option<u16>,
+    /// Whether profiles are for whoever reaches their port, and not for clients on this host alone.
+    pub serves_profiles_to_all: bool,
     /// Fresh while the process works.
     pub liveness: ProbeFile,
     /// Fresh while sinks are served what the sources have.
@@ -175,7 +179,9 @@ impl Default for HostOptions {
             validation: ValidationOptions::default(),
             introspection: IntrospectionOptions::default(),
             monitoring_port: 15014,
+            monitoring_address: String::new(),
             pprof_port: None,
+            serves_profiles_to_all: false,
             liveness: probe("/healthLiveness"),
             readiness: probe("/healthReadiness"),
             log: LogOptions::default(),
@@ -199,6 +205,14 @@ impl HostOptions {
 }
 
 impl HostOptions {
+    /// The listen address of the monitoring port.
+    pub fn monitoring_listen_address(&self) -> String {
+        match self.monitoring_address.as_str() {
+            "" => format!(":{}", self.monitoring_port),
+            given => given.to_owned(),
+        }
+    }
+
     /// The settings in effect, by the names of their flags, for operators. No setting has a secret: passwords are in files.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let path = |path: &PathBuf| path.display().to_string();
@@ -277,7 +291,7 @@ impl HostOptions {
         }
         all.extend([
             ("ctrlz-address", self.introspection.to_string()),
-            ("monitoring-port", self.monitoring_port.to_string()),
+            ("monitoring-address", self.monitoring_listen_address()),
             ("pprof-port", port(self.pprof_port)),
             ("metric-per-resource", self.metric_per_resource.to_string()),
             ("liveness-probe-path", probe(&self.liveness)),

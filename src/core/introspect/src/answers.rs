@@ -39,6 +39,8 @@ pub(super) struct Answers {
 #[derive(Debug)]
 struct SnapshotText {
     of: Weak<Published>,
+    /// Whether the configuration was examined by then.
+    is_examined: bool,
     /// What answers are sending, if it is large.
     sent: Weak<Rendering>,
     /// The text, for [`KEPT`].
@@ -157,7 +159,10 @@ pub(super) fn of_snapshot<T: Serialize>(
 ) -> Response {
     let published = server.runtime.load_full();
     let mut texts = server.answers.of_snapshot.lock();
-    let is_shown = |text: &&SnapshotText| std::ptr::eq(text.of.as_ptr(), Arc::as_ptr(&published));
+    let is_examined = published.is_examined();
+    let is_shown = |text: &&SnapshotText| {
+        std::ptr::eq(text.of.as_ptr(), Arc::as_ptr(&published)) && text.is_examined == is_examined
+    };
     let known = texts.get(name).filter(is_shown);
     if let Some(text) = known.and_then(|known| known.kept.clone().or(known.sent.upgrade().map(Text::Large))) {
         return text.answer();
@@ -179,7 +184,7 @@ pub(super) fn of_snapshot<T: Serialize>(
         match server.large_answers.keep(text) {
             Ok(text) => Text::Large(text),
             Err(busy) => {
-                texts.insert(name, SnapshotText { of, sent: Weak::new(), kept: None, length });
+                texts.insert(name, SnapshotText { of, is_examined, sent: Weak::new(), kept: None, length });
                 return busy.answer();
             }
         }
@@ -187,7 +192,8 @@ pub(super) fn of_snapshot<T: Serialize>(
         Text::Small(text.into_bytes().into())
     };
     let sent = if let Text::Large(text) = &text { Arc::downgrade(text) } else { Weak::new() };
-    texts.insert(name, SnapshotText { of: of.clone(), sent, kept: Some(text.clone()), length });
+    let kept = Some(text.clone());
+    texts.insert(name, SnapshotText { of: of.clone(), is_examined, sent, kept, length });
     let server = Arc::downgrade(server);
     Group::new("kept page").spawn(async move {
         loop {

@@ -64,13 +64,13 @@ pub(super) fn diagnostics(published: &Published) -> Vec<Problem> {
         message: mask_text(&d.message).into_owned(),
         hint: d.hint.as_deref().map(|hint| mask_text(hint).into_owned()),
     };
-    published.diagnostics.iter().map(problem).collect()
+    published.all_diagnostics().map(problem).collect()
 }
 
 /// The highest severity by resource.
 fn worst(published: &Published) -> BTreeMap<&str, Severity> {
     let mut worst: BTreeMap<&str, Severity> = BTreeMap::new();
-    for diagnostic in &published.diagnostics {
+    for diagnostic in published.all_diagnostics() {
         let known = worst.entry(&diagnostic.resource).or_insert(diagnostic.severity);
         *known = (*known).min(diagnostic.severity);
     }
@@ -171,8 +171,7 @@ fn is_told_above(diagnostic: &Diagnostic, published: &Published) -> bool {
 
 fn problems(published: &Published, contents: &StoreContents, q: &str) -> Markup {
     let found: Vec<&Diagnostic> = published
-        .diagnostics
-        .iter()
+        .all_diagnostics()
         .filter(|d| !is_told_above(d, published))
         .filter(|d| format::matches(q, &[&d.resource, &d.message, d.code, d.file.as_deref().unwrap_or("")]))
         .collect();
@@ -221,7 +220,7 @@ fn problem(diagnostic: &Diagnostic, contents: &StoreContents) -> Markup {
 pub(super) fn first_errors(server: &Server) -> Markup {
     let published = server.runtime.load_full();
     let contents = server.store.contents();
-    let errors = published.diagnostics.iter().filter(|d| d.severity == Severity::Error);
+    let errors = published.all_diagnostics().filter(|d| d.severity == Severity::Error);
     html! {
         @for diagnostic in errors.take(3) { (problem(diagnostic, &contents)) }
         p { a href="/configz/#problems" { "All problems" } }
@@ -387,7 +386,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
                 p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (format::message(&kept.why)) }
             }
-            @for diagnostic in published.diagnostics.iter().filter(|d| d.resource == full_name) { (problem(diagnostic, &contents)) }
+            @for diagnostic in published.all_diagnostics().filter(|d| d.resource == full_name) { (problem(diagnostic, &contents)) }
             h2 { "Source" }
             (excerpt::numbered(&found.origin.text, found.origin.first_line.max(1)))
             @if let Some(effective) = effective {

@@ -44,7 +44,7 @@ pub(super) fn json(server: &Console) -> Home {
 pub(super) fn page(server: &Server) -> Response {
     let published = server.runtime.load_full();
     let trend = server.trend.view(server);
-    let up = SystemTime::now().duration_since(server.started).unwrap_or_default();
+    let up = server.begun.elapsed();
     let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
     let memory = Memory::now();
     let rules = super::rule_state::Effect::of(&published);

@@ -52,7 +52,7 @@ mod tasks;
 mod trend;
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -165,6 +165,8 @@ pub struct Console {
     temporary: scopes::Temporary,
     answers: answers::Answers,
     started: SystemTime,
+    /// The same, of a clock that nobody sets.
+    begun: Instant,
 }
 
 type SharedConsole = Arc<Console>;
@@ -184,6 +186,7 @@ impl Console {
             temporary: scopes::Temporary::default(),
             answers: answers::Answers::default(),
             started: SystemTime::now(),
+            begun: Instant::now(),
             parts,
         })
     }

@@ -85,9 +85,14 @@ pub fn routes(
         .route("/version", any(async move || answer(StatusCode::OK, PLAIN, version.to_string())));
     match profiles {
         Profiles::Off => routes,
-        Profiles::Local => routes.merge(pprof::routes().layer(axum::middleware::from_fn(local_only))),
+        Profiles::Local => routes.merge(local_profiles()),
         Profiles::Anyone => routes.merge(pprof::routes()),
     }
+}
+
+/// The routes below `/debug/pprof/`, for clients on this host.
+pub fn local_profiles() -> Router {
+    pprof::routes().layer(axum::middleware::from_fn(local_only))
 }
 
 /// Pages of metrics that are written at the same time. Each has a thread, whose allocator reserves address space.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::Guard;
 use mixer_base::regular_file;
+use mixer_base::rotate::os_text;
 
 /// Maximum size of the token file, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
@@ -72,7 +73,7 @@ impl IntrospectionOptions {
             return Ok(None);
         }
         let text = regular_file::read_text(file, MAX_TOKEN)
-            .map_err(|e| format!("token file {}: {e}", file.display()))?;
+            .map_err(|e| format!("token file {}: {}", file.display(), os_text(&e)))?;
         match text.trim() {
             "" => Err(format!("token file {} is empty", file.display())),
             token => Ok(Some(token.to_owned())),

@@ -202,7 +202,7 @@ fn configuration(store: &ServedStore, published: &Published) -> serde_json::Valu
 
 /// The error to mend first: of the files, if they have one.
 fn first_problem(published: &Published) -> Option<&Diagnostic> {
-    let errors = published.diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
+    let errors = published.all_diagnostics().filter(|problem| problem.severity == Severity::Error);
     let place = |problem: &&Diagnostic| {
         let tells_less = is_about_serving(problem.code) || is_consequence(problem.code);
         (tells_less, problem.file.is_none(), problem.file.clone(), problem.span.map(|span| span.start))

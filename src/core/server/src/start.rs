@@ -249,6 +249,7 @@ impl Start<'_> {
     pub(super) async fn rehearse(&mut self) -> Result<RehearsalReport, StartError> {
         let mut prepared = self.prepare().await?;
         self.await_configuration(&mut prepared.first, None).await?;
+        prepared.first.examine().await;
         let workers =
             self.start_workers(&prepared.runtime, &prepared.metrics, None, &prepared.api_address)?;
         let published = prepared.runtime.load_full();

@@ -7,6 +7,9 @@ use super::{MASKED, is_secret, mask_text};
 /// Query parameters of addresses that are shown: they say what is read there, not who reads it.
 const OPEN_PARAMETERS: [&str; 5] = ["ns", "collections", "db", "version", "api-version"];
 
+/// Schemes of which the rest is a path.
+const OF_PATHS: [&str; 4] = ["fs://", "file://", "k8s://", "unix://"];
+
 /// Ends of names of addresses, in lower case.
 const NAMES: [&str; 8] = ["address", "addresses", "addr", "url", "urls", "uri", "uris", "endpoint"];
 
@@ -45,10 +48,20 @@ pub fn mask_address(text: &str) -> Cow<'_, str> {
 fn mask_one(address: &str, out: &mut String) {
     let (scheme, mut rest) = address.split_at(address.find("://").map_or(0, |at| at + "://".len()));
     out.push_str(scheme);
+    // The scheme may be forgotten, `//user:password@host`, or the authority be empty, as in `dns:///host`.
+    let slashes = rest.len() - rest.trim_start_matches('/').len();
+    let is_path =
+        OF_PATHS.iter().any(|known| known.eq_ignore_ascii_case(scheme)) || (scheme.is_empty() && slashes < 2);
+    if !is_path {
+        let (before, after) = rest.split_at(slashes);
+        out.push_str(before);
+        rest = after;
+    }
     // A password may have a question mark, if whoever wrote it has not escaped it.
     let authority = rest.split('/').next().unwrap_or_default();
-    // So may it have a slash: what is no port before that is the beginning of a password.
-    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) || port.ends_with(']');
+    // So may it have a slash: what is no port before that is the beginning of a password, or of what follows a scheme with one slash.
+    let is_number = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    let is_port = |port: &str| is_number(port) || port.ends_with(']');
     let is_cut =
         !authority.contains('@') && authority.rsplit_once(':').is_some_and(|(_, port)| !is_port(port));
     if let Some(at) = if is_cut { rest.rfind('@') } else { authority.rfind('@') } {
@@ -95,6 +108,10 @@ mod tests {
             ("http://h/?k=SECRET&ns=a;x=y#top", "http://h/?k=***&ns=a;x=***#top"),
             ("http://h/?SECRET", "http://h/?***"),
             ("u:PW@127.0.0.1:1", "***@127.0.0.1:1"),
+            ("//u:PW@h:1/x?k=SECRET", "//***@h:1/x?k=***"),
+            ("///u:PW@h:1", "///***@h:1"),
+            ("dns:///u:PW@h:1", "dns:///***@h:1"),
+            ("http:/u:PW@h:1/x", "***@h:1/x"),
             ("TOKEN@host:1,u:PW@other:2/path", "***@host:1,***@other:2/path"),
             ("http://TOKEN@h/eureka http://u:p@w@i/", "http://***@h/eureka http://***@i/"),
             ("http://u:P?W@h/", "http://***@h/"),
@@ -110,6 +127,8 @@ mod tests {
             "host:80",
             "fs:///etc/conf",
             "fs:///etc/a@b",
+            "/etc/a@b",
+            "//etc/a@b",
             "http://h:80/a@b",
             "http://[::1]/a@b",
             "k8s://?ns=a,b",

@@ -10,6 +10,7 @@ use super::quoted::{self, Quoted};
 use super::shown::{JsonWriter, Shown, write_text};
 use crate::{Node, NodeKind};
 use mixer_base::decimal;
+use mixer_base::rpc_code;
 use mixer_base::time::SignedDuration;
 
 /// The type of a message field.
@@ -119,8 +120,15 @@ fn number_text(node: &Node, go: &str, context: &mut DecodeContext) -> Option<Str
                 context.error(node, format!("json: cannot unmarshal bool into Go value of type {go}"));
                 None
             }
-            Quoted::Rejected(text) => {
-                context.error_with_hint(node, text, Some("a number is expected here".to_owned()));
+            Quoted::Rejected(error) => {
+                // A status by its name, of gRPC.
+                let code =
+                    rpc_code::parse(text).filter(|_| text.starts_with(|c: char| c.is_ascii_uppercase()));
+                let hint = match code {
+                    Some(code) => format!("a number is expected here: {text} is {code}"),
+                    None => "a number is expected here".to_owned(),
+                };
+                context.error_with_hint(node, error, Some(hint));
                 None
             }
         },

@@ -94,6 +94,15 @@ impl YamlError {
             "found character that cannot start any token" if !after.starts_with('\t') => {
                 Some("put text that starts with `@`, `%` or a backquote in quotes")
             }
+            // What is at the place ends a text without quotes, and begins no entry: `{value: request.headers["x"]}`, `{name: ${NAME}}`.
+            "did not find expected ',' or '}'" | "did not find expected ',' or ']'"
+                if after.starts_with(['[', '{'])
+                    && before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '$' | ')' | '_')) =>
+            {
+                Some(
+                    "inside of `{}` and `[]` a value with a bracket or a comma is in quotes: `{value: 'request.headers[\"x\"]'}`",
+                )
+            }
             problem => HINTS.iter().find(|(known, _)| *known == problem).map(|(_, hint)| *hint),
         };
         let message = match error.line {

@@ -66,6 +66,20 @@ fn unusual_constructs_are_reported() {
     assert!(matches!(&notes[2], Note::SeveralDocuments { at } if at.line == 4));
 }
 
+/// An expression in a mapping on one line.
+#[test]
+fn values_with_brackets_inside_of_braces_are_told_to_be_in_quotes() {
+    for (text, in_quotes) in [
+        ("params: {value: request.headers[\"x-user\"] | \"nobody\"}", true),
+        ("metadata: {name: ${NAME}, namespace: a}", true),
+        ("values: [request.headers[\"x\"], b]", true),
+        ("a: {b: c\nd: e\n", false),
+    ] {
+        let hint = parse(text).err().and_then(|error| error.hint).unwrap_or_default();
+        assert_eq!(hint.contains("is in quotes"), in_quotes, "{text}: {hint}");
+    }
+}
+
 #[test]
 fn alias_bombs_and_deep_nesting_are_rejected() {
     let mut bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n".to_owned();

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::config_cache::{CacheIdentity, CacheMedium, ConfigCache, Served};
 use super::differences::{differences, moves};
+use super::examination::{Examination, beyond};
 use super::history::{HistoryEntry, Tally};
 use super::kept::diagnose_kept;
 use super::last_good::{LastGood, OnConfigError};
@@ -28,7 +29,7 @@ use mixer_attribute::Timestamp;
 use mixer_base::metrics::{Family, Metrics};
 use mixer_base::task::Group;
 use mixer_config::store::{ConfigStore, StoreContents};
-use mixer_config::{Diagnostic, ResourceKey, Severity};
+use mixer_config::{Diagnostic, Diagnostics, ResourceKey, Severity};
 
 /// How long calls of a replaced handler may stay in flight before a warning is logged; also the deadline for closing it, at a stop at most.
 const RETIREMENT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -143,6 +144,10 @@ pub struct Configurator {
     /// Whether anything of the applied version does not serve as written.
     waits: bool,
     log: ProblemLog,
+    /// What `validate` finds beyond a build, of what was published last.
+    examination: Examination,
+    /// The log of what it found.
+    suggestion_log: ProblemLog,
     /// Whether a change is being published; still set after a panic.
     is_applying: bool,
     /// The trouble of the cache that was published.
@@ -171,6 +176,8 @@ impl Configurator {
             expected_more: false,
             waits: false,
             log: ProblemLog::new(problems_as_istio_mixer),
+            examination: Examination::default(),
+            suggestion_log: ProblemLog::new(problems_as_istio_mixer),
             is_applying: false,
             shown_trouble: None,
         }
@@ -301,6 +308,7 @@ impl Configurator {
         self.expected_more = expected.is_some();
         let id = resolution.snapshot().id;
         let mut resolved = resolution.finish(before.withheld.is_none(), &self.builder);
+        let written = Arc::clone(&resolved.written);
         self.waits = resolved.waits;
         let before_retry = self.retry.take().filter(|_| is_unchanged);
         let is_as_before = before_retry.as_ref().is_some_and(|retry| retry.failed == failures);
@@ -347,8 +355,32 @@ impl Configurator {
             tracing::info!(rules, ?took, "Built new config.Snapshot: id='{id}'");
         }
         drop(published);
+        if !is_unchanged {
+            self.examination.begin(written);
+        }
         self.retire(retired);
         Outcome::Done
+    }
+
+    /// Tells what `validate` finds in the configuration that was published last beyond what its build found: now, for a caller that does not
+    /// go on with [`run`](Self::run), which does it soon after each publication.
+    pub async fn examine(&mut self) {
+        let found = self.examination.found(&self.options.environment.runtime, true).await;
+        found.into_iter().for_each(|found| self.examined(found));
+    }
+
+    /// Publishes what an examination found beside what serves.
+    fn examined(&mut self, found: Diagnostics) {
+        let published = self.runtime.load_full();
+        let found = Arc::new(beyond(&published.diagnostics, found));
+        if published.suggestions.set(Arc::clone(&found)).is_err() {
+            return;
+        }
+        self.suggestion_log.update(&found);
+        self.runtime
+            .history
+            .recount(published.problems(Severity::Error), published.problems(Severity::Warning));
+        record_problems(&self.options.metrics, &published);
     }
 
     /// Starts with the cached configuration, if there is one. The cache is read once.
@@ -477,6 +509,7 @@ impl Configurator {
         }
         let store = Arc::clone(&self.options.store);
         let mut cache_news = self.cache.as_ref().map(ConfigCache::news);
+        let runtime = self.options.environment.runtime.clone();
         loop {
             let due = self.retry.as_ref().map(|retry| retry.at);
             let complete = self.refill.due();
@@ -486,6 +519,9 @@ impl Configurator {
                 () = until(due) => self.follow(true, &stop).await,
                 () = until(complete) => self.follow(false, &stop).await,
                 () = changed(&mut cache_news) => self.follow(false, &stop).await,
+                found = self.examination.found(&runtime, false) => {
+                    found.into_iter().for_each(|found| self.examined(found));
+                }
             }
         }
     }
@@ -625,8 +661,13 @@ fn record_metrics(
             gauge.set(destinations);
         }
     }
+    record_problems(metrics, published);
+}
+
+/// Sets the metrics of the problems of a configuration.
+fn record_problems(metrics: &Metrics, published: &Published) {
     for severity in [Severity::Error, Severity::Warning, Severity::Info] {
-        let of_severity = published.diagnostics.iter().filter(|d| d.severity == severity);
+        let of_severity = published.all_diagnostics().filter(|d| d.severity == severity);
         let count = of_severity.map(Diagnostic::count).sum::<usize>();
         metrics.gauge(Family::Diagnostics, &[severity.name()]).set(count as u64);
     }

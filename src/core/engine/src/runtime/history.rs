@@ -97,6 +97,16 @@ impl History {
         }
     }
 
+    /// Counts the problems of the newest entry again, once its configuration is examined.
+    pub(super) fn recount(&self, errors: usize, warnings: usize) {
+        if let Some(latest) = self.entries.lock().back_mut()
+            && (latest.tally.errors, latest.tally.warnings) != (errors, warnings)
+        {
+            let tally = &mut Arc::make_mut(latest).tally;
+            (tally.errors, tally.warnings) = (errors, warnings);
+        }
+    }
+
     /// All entries, newest first.
     pub fn list(&self) -> Vec<Arc<HistoryEntry>> {
         self.entries.lock().iter().rev().cloned().collect()

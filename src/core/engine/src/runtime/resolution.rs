@@ -56,6 +56,8 @@ pub(super) struct Resolution<'l> {
     empty: bool,
     /// Why nothing serves, if that is certain already.
     withheld: Option<Withheld>,
+    /// The first build: the store as it is written.
+    written: Arc<Snapshot>,
     snapshot: Arc<Snapshot>,
     found: Found,
 }
@@ -77,6 +79,8 @@ pub(super) struct Resolved {
     pub(super) verdict: Verdict,
     /// The snapshot; empty unless it is applied.
     pub(super) snapshot: Arc<Snapshot>,
+    /// That of the store as it is written, without corrections.
+    pub(super) written: Arc<Snapshot>,
     /// Its resources.
     pub(super) resources: Resources,
     /// Why resources serve in their previous version.
@@ -111,6 +115,7 @@ impl<'l> Resolution<'l> {
             is_void: false,
             empty: false,
             withheld: None,
+            written: builder.empty(),
             snapshot: builder.empty(),
             found: Found::default(),
         };
@@ -125,6 +130,7 @@ impl<'l> Resolution<'l> {
             diagnostics: read.diagnostics.iter().cloned().chain(unmounted).collect(),
             ..StoreContents::default()
         });
+        resolution.written = Arc::clone(&resolution.snapshot);
         let diagnostics = resolution.snapshot.diagnostics.clone();
         let errors = diagnostics.iter().filter(|problem| problem.severity == Severity::Error);
         let faulty = errors.map(|problem| problem.resource.clone()).collect();
@@ -265,6 +271,7 @@ impl<'l> Resolution<'l> {
         }
         Resolved {
             snapshot: if withheld.is_some() { builder.empty() } else { self.snapshot },
+            written: self.written,
             resources,
             waits: withheld.is_some() || leaves_out || !kept.is_empty(),
             kept,

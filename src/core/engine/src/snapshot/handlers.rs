@@ -161,11 +161,29 @@ fn config(
     })
 }
 
+/// What adapters may be called by those who do not know their names.
+const OTHER_NAMES: [(&[&str], &str); 6] = [
+    (&["deny", "refuse", "reject", "block"], "denier"),
+    (
+        &["list", "whitelist", "blacklist", "allowlist", "denylist", "ipwhitelist", "ipblacklist"],
+        "listchecker",
+    ),
+    (&["quota", "ratelimit", "rateLimit", "rate-limit", "limit"], "memquota"),
+    (&["redis", "redis-quota"], "redisquota"),
+    (&["log", "logger", "stdout", "console", "file"], "stdio"),
+    (&["prom", "metrics"], "prometheus"),
+];
+
 fn unknown_adapter(inventory: Inventory, name: &str, field: FieldPath) -> Diagnostic {
     let names = inventory.names().collect::<Vec<_>>();
-    let hint = match name {
-        "list" => "the list adapter is called `listchecker`".to_owned(),
-        _ => suggestion(name, names.iter().copied())
+    let meant = OTHER_NAMES.iter().find(|(of, _)| of.contains(&name)).map(|(_, adapter)| *adapter);
+    let hint = match meant.filter(|adapter| names.contains(adapter)) {
+        Some("listchecker") if name != "list" => {
+            "did you mean `listchecker`? with `blacklist: true` it refuses what it has, without it what it lacks".to_owned()
+        }
+        Some("listchecker") => "the list adapter is called `listchecker`".to_owned(),
+        Some(adapter) => format!("did you mean `{adapter}`?"),
+        None => suggestion(name, names.iter().copied())
             .unwrap_or_else(|| format!("this build has {}", names.join(", "))),
     };
     Diagnostic::error("adapter-unknown", field, format!("adapter '{name}' not found")).with_hint(hint)

@@ -13,6 +13,8 @@ use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
 
 /// The code of a resource of unknown kind.
 pub(crate) const KIND_UNKNOWN: &str = "kind-unknown";
+/// The code of a policy for proxies, which somebody who wrote it may believe in effect.
+const POLICY_UNENFORCED: &str = "policy-unenforced";
 
 /// How resources of a kind are built.
 #[derive(Clone, Copy)]
@@ -232,6 +234,9 @@ fn resembles_rule(resource: &RawResource) -> bool {
 /// The domain of Istio, whose kinds are known.
 const ISTIO: &str = "istio.io";
 
+/// The API groups of policies that proxies of Istio enforce.
+const OF_POLICIES: [&str; 2] = ["security.istio.io", "authentication.istio.io"];
+
 /// Our kinds, in lower case, of which no other program has a namesake.
 const DISTINCT: [&str; 3] = ["attributemanifest", "attributemapping", "envoybridge"];
 
@@ -283,6 +288,15 @@ fn candidates(registry: Registry) -> impl Iterator<Item = &'static str> {
     modern.chain(registry.adapters.names()).chain(TEMPLATES.iter().map(|t| &*t.name))
 }
 
+/// The diagnostic of a policy for proxies.
+fn policy_of_proxies(kind: &str, group: &str) -> Diagnostic {
+    let field = FieldPath::root().field("kind");
+    let text = format!("kind `{kind}` of `{group}` is for proxies of Istio: this server does not enforce it");
+    Diagnostic::warning(POLICY_UNENFORCED, field, text).with_hint(
+        "write rules that decide the same (docs/migration.md), or keep it in the directory of `mixer galley`, which distributes it to proxies",
+    )
+}
+
 /// The diagnostic of a resource of unknown kind.
 pub(super) fn unknown_kind(resource: &RawResource, registry: Registry) -> Diagnostic {
     let kind = &*resource.key.kind;
@@ -292,10 +306,16 @@ pub(super) fn unknown_kind(resource: &RawResource, registry: Registry) -> Diagno
     };
     let field = FieldPath::root().field("kind");
     let span = resource.document().at(&field).span;
+    let group = group_of(resource);
+    if severity == Severity::Warning && OF_POLICIES.contains(&group) {
+        let mut problem = policy_of_proxies(kind, group).accepted_by_istio();
+        problem.resource = resource.key.to_string();
+        problem.span = Some(span);
+        return problem;
+    }
     let text = format!("kind `{kind}` is unknown; the resource is ignored");
     let mut problem = Diagnostic::new(severity, KIND_UNKNOWN, field, text);
     problem.resource = resource.key.to_string();
-    let group = group_of(resource);
     let group = match severity {
         _ if misspelling(group, GROUP) => Some(format!("the API group is `{GROUP}`, not `{group}`")),
         Severity::Error if !group.is_empty() && group != GROUP => Some(format!(

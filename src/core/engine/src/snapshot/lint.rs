@@ -1,7 +1,8 @@
 //! Passes over a built snapshot that find suspicious configuration.
 //!
 //! [`check_params`] validates parameters with their adapters; [`pitfalls`] finds mistakes that no adapter reports; [`lint`] finds
-//! useless configuration. Each is a pure function of the snapshot. See docs/diagnostics.md.
+//! useless configuration. Each is a pure function of the snapshot. A server has the first two once a configuration is published; see
+//! docs/diagnostics.md.
 
 mod params;
 pub(super) mod place;
@@ -28,13 +29,31 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, Severity};
 /// the adapter. An unused handler is never built, so its problems are warnings. So is that of a rule in dry run with which alone a handler
 /// rejects its instances (`dry-run-rejected`): the handler is built without it. The hints of all have one budget of suggestions.
 pub fn check_params(snapshot: &Snapshot) -> Diagnostics {
-    SuggestionBudget::default().run(|| undecoded::without_consequences(snapshot, params_problems(snapshot)))
+    params_problems(snapshot, &|| false)
 }
 
-fn params_problems(snapshot: &Snapshot) -> Diagnostics {
+/// What [`check_params`] and [`pitfalls`] find. `None` if `is_useless` by then, which is asked between two handlers or rules: there is a newer
+/// configuration. Others may run on the core in between.
+pub(crate) fn examine(snapshot: &Snapshot, is_useless: &dyn Fn() -> bool) -> Option<Diagnostics> {
+    let ends = || {
+        mixer_base::scheduling::let_others_run();
+        is_useless()
+    };
+    let mut found = params_problems(snapshot, &ends);
+    found.extend(mistakes(snapshot, &ends));
+    (!is_useless()).then_some(found)
+}
+
+/// Up to the handler before which it `ends`.
+fn params_problems(snapshot: &Snapshot, ends: &dyn Fn() -> bool) -> Diagnostics {
+    let problems = || undecoded::without_consequences(snapshot, params_problems_of(snapshot, ends));
+    SuggestionBudget::default().run(problems)
+}
+
+fn params_problems_of(snapshot: &Snapshot, ends: &dyn Fn() -> bool) -> Diagnostics {
     let (used, positions) = (trials::uses(snapshot), Positions::default());
     let mut out = Diagnostics::new();
-    for handler in &snapshot.handlers {
+    for handler in snapshot.handlers.iter().take_while(|_| !ends()) {
         let uses = used.get(&handler.key).map_or(&[][..], Vec::as_slice);
         let is_unused = uses.is_empty();
         let rejected = trials::rejected(handler, uses);
@@ -58,13 +77,19 @@ fn params_problems(snapshot: &Snapshot) -> Diagnostics {
 /// Mistakes between resources that are valid on their own: short instance names in parameters, labels without dimensions, a directory or a
 /// window of several handlers, attributes that no expression can name.
 pub fn pitfalls(snapshot: &Snapshot) -> Diagnostics {
-    SuggestionBudget::default().run(|| undecoded::without_consequences(snapshot, mistakes(snapshot)))
+    mistakes(snapshot, &|| false)
 }
 
-fn mistakes(snapshot: &Snapshot) -> Diagnostics {
+/// Up to the handler or rule before which it `ends`.
+fn mistakes(snapshot: &Snapshot, ends: &dyn Fn() -> bool) -> Diagnostics {
+    let problems = || undecoded::without_consequences(snapshot, mistakes_of(snapshot, ends));
+    SuggestionBudget::default().run(problems)
+}
+
+fn mistakes_of(snapshot: &Snapshot, ends: &dyn Fn() -> bool) -> Diagnostics {
     let (mut out, positions) = (Diagnostics::new(), Positions::default());
     let instances = params::Instances::of(snapshot);
-    for handler in &snapshot.handlers {
+    for handler in snapshot.handlers.iter().take_while(|_| !ends()) {
         params::check(handler, &instances, &positions, &mut out);
     }
     params::shared_windows(snapshot, &positions, &mut out);
@@ -79,7 +104,8 @@ fn mistakes(snapshot: &Snapshot) -> Diagnostics {
     }
     constant_dimensions(snapshot, &positions, &mut out);
     unset_names(snapshot, &mut out);
-    snapshot.rules.iter().for_each(|rule| incomplete_attributes(rule, snapshot, &mut out));
+    let rules = snapshot.rules.iter().take_while(|_| !ends());
+    rules.for_each(|rule| incomplete_attributes(rule, snapshot, &mut out));
     out
 }
 

@@ -2,6 +2,7 @@
 
 use super::function_names;
 use crate::Scope;
+use crate::literal::Constant;
 use crate::term::{Callee, TermId, TermKind, Terms};
 use mixer_attribute::ValueType;
 use mixer_base::suggestion::{Case, near};
@@ -35,6 +36,15 @@ fn elsewhere(name: &str) -> Option<&'static str> {
         "request.port" | "port" => "destination.port",
         "request.user" | "user" | "request.auth.user" => "source.user",
         "request.ip" | "client.ip" | "remote.ip" | "source.address" => "source.ip",
+        "request.uri" | "request.fullpath" | "path" | "uri" => "request.path",
+        "request.url" | "request.urlpath" | "url" => "request.url_path",
+        "request.verb" | "request.http_method" | "method" | "verb" => "request.method",
+        "request.status" | "response.status" | "response.status_code" | "status" | "code" => "response.code",
+        "request.body" | "body" => "request.body.text",
+        "request.hostname" | "request.authority" | "destination.host" | "host" => "request.host",
+        "request.query" | "request.params" => "request.query_params",
+        "request.header" | "headers" => "request.headers",
+        "request.claims" | "request.auth.claim" | "jwt.claims" => "request.auth.claims",
         _ => return None,
     })
 }
@@ -51,9 +61,81 @@ pub(super) fn conversion(value_type: ValueType) -> Option<&'static str> {
     }
 }
 
+/// What to write instead of a condition on networks.
+pub(crate) const NETWORKS: &str =
+    "a condition has no networks: use a listchecker with entryType IP_ADDRESSES";
+
+/// How a text is written where a value of another type is expected, if it converts.
+pub(super) fn converted(text: &[u8], expected: ValueType, rendered: &str) -> Option<String> {
+    let text = std::str::from_utf8(text).unwrap_or_default();
+    match expected {
+        ValueType::Bool if text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false") => {
+            Some(format!("write {}, without quotes", text.to_ascii_lowercase()))
+        }
+        ValueType::IpAddress if text.parse::<std::net::IpAddr>().is_err() => Some(NETWORKS.to_owned()),
+        ValueType::Timestamp if !text.contains('T') => {
+            let is_date = text.len() == 10 && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+            let date = if is_date { text } else { "2026-01-02" };
+            Some(format!(
+                "write timestamp(\"{date}T00:00:00Z\"): a time has a date, a time of day and a zone"
+            ))
+        }
+        _ => conversion(expected).map(|function| format!("write {function}({rendered})")),
+    }
+}
+
+/// The hint for a value of this type where a text is expected. `compares`: whether it is compared for equality.
+pub(super) fn no_text(constant: Option<&Constant>, got: ValueType, compares: bool) -> Option<String> {
+    match (constant, got) {
+        (Some(Constant::Int64(number)), _) if compares => Some(format!("write \"{number}\", in quotes")),
+        (Some(Constant::Bool(value)), _) if compares => Some(format!("write \"{value}\", in quotes")),
+        (Some(Constant::Int64(_) | Constant::Double(_)), _) => {
+            Some("a text is no number, and nothing makes one of it".to_owned())
+        }
+        (None, ValueType::IpAddress) => {
+            Some(format!("an address is no text: compare it with ip(\"10.0.0.1\"); {NETWORKS}"))
+        }
+        _ => None,
+    }
+}
+
+/// The hint for a function on a value that has none of this name: `contains` on a map or a network.
+fn function_of(
+    name: &str,
+    target: Option<TermId>,
+    arguments: &[TermId],
+    terms: &Terms<'_>,
+    scope: &dyn Scope,
+) -> Option<String> {
+    let target = terms.term(target?);
+    match &target.kind {
+        TermKind::Function { callee: Callee::Named(of), .. } => other_function(of).map(Into::into),
+        TermKind::Variable(of) if is_contains(name) => {
+            let (_, value_type) = scope.attribute(of)?;
+            let key = arguments.first().map_or("\"key\"", |key| terms.term(*key).span.of(terms.text()));
+            match value_type {
+                ValueType::StringMap => Some(format!("write ({of}[{key}] | \"\") != \"\" to test for a key")),
+                ValueType::IpAddress => Some(NETWORKS.to_owned()),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Whether a function is one of other languages that looks for a part of a text.
+pub(crate) fn is_contains(name: &str) -> bool {
+    matches!(name, "contains" | "indexOf" | "includes")
+}
+
 /// The hint for an unknown function or operator.
 pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<String> {
-    let TermKind::Function { callee, arguments, .. } = &terms.term(id).kind else { return None };
+    let TermKind::Function { callee, arguments, target } = &terms.term(id).kind else { return None };
+    if let Callee::Named(name) = callee
+        && let Some(hint) = function_of(name, *target, arguments, terms, scope)
+    {
+        return Some(hint);
+    }
     match (callee, arguments.as_slice()) {
         (Callee::Operator("NOT"), [operand]) => {
             let term = terms.term(*operand);
@@ -68,6 +150,12 @@ pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope)
         (Callee::Operator("AND"), [_, _]) => Some("write && for a logical and".into()),
         (Callee::Operator("SUB"), [_, _]) => dashed_name(terms, id, scope),
         (Callee::Operator("SUB"), [_]) => Some("there are no negative numbers in this language".into()),
+        (Callee::Operator("QUO" | "REM"), [_, _]) => {
+            Some("there is no division: compare with bounds, a >= 500 && a < 600".into())
+        }
+        (Callee::Operator("MUL"), [_, _]) => {
+            Some("there is no product: write all digits of the number".into())
+        }
         (Callee::Operator(_), _) => None,
         (Callee::Named(name), _) if other_function(name).is_some() => other_function(name).map(Into::into),
         (Callee::Named(name), _) => nearest(name, function_names()).map(|n| format!("did you mean `{n}`?")),
@@ -75,11 +163,11 @@ pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope)
 }
 
 /// What to write instead of a function that other languages have.
-fn other_function(name: &str) -> Option<&'static str> {
+pub(crate) fn other_function(name: &str) -> Option<&'static str> {
     Some(match name {
         "not" => "write (condition) == false",
         "has" | "isset" | "exists" | "defined" => "give a default instead: attribute | default",
-        "contains" | "indexOf" | "includes" => "write \"text\".matches(value)",
+        name if is_contains(name) => "write \"text\".matches(value)",
         "length" | "len" => "write size(value)",
         "duration" => "a text such as \"10s\" is a duration already",
         "substring" | "substr" | "slice" => {
@@ -103,9 +191,7 @@ fn other_function(name: &str) -> Option<&'static str> {
         | "getHours" | "getMinutes" | "getSeconds" | "getMilliseconds" => {
             "the classic language has no parts of times: `policy.istio.io/lang: CEL` on the rule has request.time.getHours()"
         }
-        "cidr" | "inCidr" | "ipInRange" | "inNetwork" => {
-            "a condition has no networks: use a listchecker with entryType IP_ADDRESSES"
-        }
+        "cidr" | "inCidr" | "ipInRange" | "inNetwork" => NETWORKS,
         _ => return None,
     })
 }

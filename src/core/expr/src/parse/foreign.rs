@@ -15,7 +15,11 @@ impl Parser<'_> {
             "chan" => "channel type",
             "interface" => "interface type",
             "func" => "function",
-            _ => return Err(self.expected("operand")),
+            _ => {
+                let mut error = self.expected("operand");
+                error.hint = self.operand_hint().map(Into::into);
+                return Err(error);
+            }
         };
         let mut span = self.foreign_type()?;
         if what == "function" && self.at("{") {

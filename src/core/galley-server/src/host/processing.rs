@@ -18,6 +18,10 @@ use crate::judge::EngineJudge;
 use crate::kept_files::KeptFiles;
 use crate::options::{HostOptions, ServingOptions, SinkAuth};
 
+/// The condition that tells whether every collection was published.
+pub(super) const SYNC: &str = "sync";
+/// Its reason, before that of the sources.
+pub(super) const NOT_PUBLISHED: &str = "not everything was published yet";
 /// How often the state of sources is looked at.
 const SOURCES_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -35,7 +39,7 @@ impl Start<'_> {
         }
         let options = &options;
         let served = self.emitters("server", "uninitialized");
-        let synced = self.readiness.emitter("sync", "not everything was published yet");
+        let synced = self.readiness.emitter(SYNC, NOT_PUBLISHED);
         let sources = sources::sources(options).await?;
         let source = mixer_mcp::Source::new(
             Arc::clone(self.publications.cache()),
@@ -122,7 +126,7 @@ impl Start<'_> {
                         tell_of_cache();
                         let state = galley.state();
                         let missing = state.sources.iter().filter(|source| !source.is_synced());
-                        synced.set(Err(format!("not everything was published yet{}", told(missing))));
+                        synced.set(Err(format!("{NOT_PUBLISHED}{}", told(missing))));
                         drop(tokio::time::timeout(SOURCES_INTERVAL, galley.synced()).await);
                     }
                     synced.set(Ok(()));

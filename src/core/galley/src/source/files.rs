@@ -165,6 +165,9 @@ impl Files {
                 Some(kind) if KINDS_OF_SERVER.contains(&kind) => {
                     "only a server that reads files has this kind, MCP has no collection of it: remove it, or give the server the files"
                 }
+                Some("" | "/") if resource.document().get("descriptors").is_some() => {
+                    "limits of descriptors are no resource, and galley distributes none: give the file to the policy server, in a directory of its own"
+                }
                 _ => "a document of another program; remove it, or correct its kind",
             };
             vec![problem.with_legacy(legacy).with_hint(hint)]

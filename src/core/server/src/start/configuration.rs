@@ -253,6 +253,18 @@ pub(super) struct FirstConfiguration {
     runtime: Arc<Runtime>,
 }
 
+impl FirstConfiguration {
+    /// Examines what is published as a server does soon after its start.
+    pub(super) async fn examine(&self) {
+        // A stop meanwhile closes the handlers without it.
+        let waiting = self.applied.lock().take();
+        if let Some(mut configurator) = waiting {
+            configurator.examine().await;
+            *self.applied.lock() = Some(configurator);
+        }
+    }
+}
+
 /// Tells what the start waits for: readiness every second, the log after some seconds and then at intervals that double.
 async fn tell_what_is_awaited(
     store: &dyn ConfigStore,
