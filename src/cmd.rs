@@ -37,6 +37,7 @@ mod given;
 mod go_syntax;
 mod init;
 mod io;
+mod language;
 mod legacy;
 mod man;
 mod output;

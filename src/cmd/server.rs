@@ -15,7 +15,7 @@ pub(crate) use addresses::without_secrets;
 pub(crate) use args::{DEFAULT_NAMESPACE, ParseOptions, STORE_URL, ServerArgs};
 pub(crate) use blank::refuse_blank;
 pub(crate) use config_file::{MergedArgs, with_config_file};
-pub(crate) use environment::{selected_language, unknown_language, variable};
+pub(crate) use environment::{unknown_language, variable};
 pub(crate) use signals::StopSignal;
 
 use super::exit::{Exit, Failure, Outcome, Stop};

@@ -1,6 +1,6 @@
 //! The flag of the default namespace.
 
-use crate::cmd::server::selected_language;
+use crate::cmd::language::selected_language;
 use mixer_engine::snapshot::{DEFAULT_NAMESPACE, SnapshotOptions};
 
 /// The default namespace.

@@ -4,9 +4,8 @@ use std::ffi::OsString;
 
 use super::config_file::{is_setting, server_args};
 use crate::cmd::exit::Failure;
-use mixer_base::quote::quoted;
+use crate::cmd::language::selected_language;
 use mixer_engine::runtime::OnConfigError;
-use mixer_expr::Language;
 use mixer_server::ServerOptions;
 
 /// The similarity from which on a variable was probably meant to be a setting.
@@ -19,32 +18,11 @@ pub(crate) fn variable(long: &str) -> String {
 
 const PREFIX: &str = "MIXER_";
 
-/// The variable that selects the language of every expression.
-const LANGUAGE: &str = "ISTIO_LANG";
-
 /// The error of a value of `ISTIO_LANG` that names no language. Istio Mixer takes it for the classic one, and so does a server with
 /// `--config-on-error serve-valid`.
 pub(crate) fn unknown_language(options: &ServerOptions) -> Option<Failure> {
-    let value = std::env::var_os(LANGUAGE)?;
-    (options.config_on_error != OnConfigError::ServeValid).then(|| unknown_name(&value)).flatten()
-}
-
-/// The language of every expression, if `ISTIO_LANG` selects one: for commands that read configuration as a server does. Errors: it names none.
-pub(crate) fn selected_language() -> Result<Option<Language>, Failure> {
-    let Some(value) = std::env::var_os(LANGUAGE) else { return Ok(None) };
-    unknown_name(&value).map_or_else(|| Ok(Language::known(&value.to_string_lossy())), Err)
-}
-
-fn unknown_name(value: &std::ffi::OsStr) -> Option<Failure> {
-    let name = value.to_string_lossy();
-    if Language::known(&name).is_some() {
-        return None;
-    }
-    let choices = Language::ALL.map(Language::name).join(", ");
-    let what = format!("the environment variable {LANGUAGE} names no language: {}", quoted(name.as_bytes()));
-    Some(Failure::usage(what).hint(format!(
-        "the languages are {choices}; without {LANGUAGE} the annotations policy.istio.io/lang select them"
-    )))
+    let refuses = options.config_on_error != OnConfigError::ServeValid;
+    refuses.then(selected_language)?.err()
 }
 
 /// Variables that set nothing although they were probably meant to, one text each, sorted. `root` is the command tree.
@@ -166,17 +144,6 @@ mod tests {
         assert!(
             of("MIXER_CONFIG_FILE", "/etc/mixer.yaml").is_some_and(|text| text.contains("--config-file"))
         );
-    }
-
-    #[test]
-    fn a_language_is_named_exactly() {
-        let failure = |value: &str| unknown_name(value.as_ref());
-        for known in ["CEL", "COMPAT", "CEXL"] {
-            assert!(failure(known).is_none(), "{known}");
-        }
-        for unknown in ["cel", "CELL", "CEL ", ""] {
-            assert!(failure(unknown).is_some(), "{unknown:?}");
-        }
     }
 
     #[test]

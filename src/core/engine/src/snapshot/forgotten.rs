@@ -4,7 +4,7 @@
 use mixer_config::{Diagnostic, FieldPath, Node, NodeKind};
 
 /// A field, and how it is called.
-pub type Forgotten = (FieldPath, Box<str>);
+pub(crate) type Forgotten = (FieldPath, Box<str>);
 
 /// A field in any case, also if it is null.
 fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {

@@ -13,8 +13,6 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use super::target::{Connection, Pulse, Target};
 use mixer_engine::adapter::QuotaOutage;
 
-/// How long it may take to connect to one server.
-pub(super) const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// Shortest and longest pause between two attempts, whatever calls want and servers do.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

@@ -25,6 +25,8 @@ use mixer_net::tls::{ClientTls, ClientTlsOptions};
 
 use super::replies::BoundedReplies;
 
+/// How long it may take to connect to one server.
+pub(super) const CONNECT_TIME: Duration = Duration::from_secs(2);
 /// How long nodes of a cluster that answer wait for one that does not.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// The pause between two attempts to connect to a node that does not answer.
@@ -43,7 +45,7 @@ impl Node {
         tls: &NodeTls,
         config: AsyncConnectionConfig,
     ) -> RedisResult<Self> {
-        let opened = tokio::time::timeout(super::link::CONNECT_TIME, Self::open(info, tls, config));
+        let opened = tokio::time::timeout(CONNECT_TIME, Self::open(info, tls, config));
         opened.await.map_err(|_| late())?
     }
 
@@ -120,7 +122,7 @@ impl NodeTls {
         let loaded = Arc::new(Mutex::new(None));
         let (options, host, result) = (self.options.clone(), host.to_owned(), Arc::clone(&loaded));
         let look = move || *result.lock() = Some(ClientTls::load(&options, &host));
-        self.looks.within(super::link::CONNECT_TIME, look).await;
+        self.looks.within(CONNECT_TIME, look).await;
         let loaded = loaded.lock().take();
         match loaded {
             Some(loaded) => loaded.map_err(io::Error::other),

@@ -15,8 +15,7 @@ use tokio::time::timeout;
 
 use super::super::Params;
 use super::any_node::{AnyNode, NodeOfKey};
-use super::link::CONNECT_TIME;
-use super::node::{ClusterNodes, Node, NodeTls};
+use super::node::{CONNECT_TIME, ClusterNodes, Node, NodeTls};
 use super::scripts::SCRIPTS;
 use super::silent::Slots;
 use crate::files::{SettledFile, Unread};
