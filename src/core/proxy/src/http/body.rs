@@ -26,7 +26,7 @@ pub(super) struct Ahead {
     pub(super) data: Vec<Bytes>,
     /// Bytes of the body that have arrived.
     pub(super) received: u64,
-    /// Whether there is more.
+    /// Whether there is more, or may be: its end is not seen.
     pub(super) is_partial: bool,
 }
 
@@ -60,7 +60,6 @@ fn look(
     allow_partial: bool,
 ) -> Result<Option<Ahead>, Missing> {
     let (length, is_whole) = client.ahead(framing);
-    // One byte more shows that there is more.
     let is_longer = length > max;
     if is_longer && !allow_partial {
         return Err(Missing::TooLarge);
@@ -69,7 +68,7 @@ fn look(
         return Ok(None);
     }
     let received = u64::try_from(length).unwrap_or(0);
-    Ok(Some(Ahead { data: client.share_ahead(max), received, is_partial: is_longer }))
+    Ok(Some(Ahead { data: client.share_ahead(max), received, is_partial: is_longer || !is_whole }))
 }
 
 impl Connection<'_> {
@@ -163,5 +162,46 @@ impl Connection<'_> {
         };
         transaction.closes = true;
         Step::Reply(LocalReply { status, body: body.to_owned(), details, flag, ..LocalReply::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use mixer_net::stream::Stream;
+
+    use super::*;
+    use crate::bodies::Budget;
+    use crate::http::client::Http1Client;
+
+    /// How much is seen of a body, and whether it is told as partial.
+    async fn seen(framing: Framing, sent: &[u8]) -> (usize, bool) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut client = Client::Http1(Http1Client::new(Stream::Tcp(listener.accept().await.unwrap().0)));
+        sender.write_all(sent).await.unwrap();
+        let budget = Budget::new(1 << 20);
+        let mut received = 0;
+        loop {
+            if let Some(ahead) = look(&mut client, framing, 16, true).unwrap() {
+                return (ahead.data.iter().map(Bytes::len).sum(), ahead.is_partial);
+            }
+            poll_fn(|cx| client.poll_ahead(cx, framing, &budget, &mut received)).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_whose_end_is_not_seen_is_partial() {
+        for (framing, sent, partial) in [
+            (Framing::Length(20), "aaaaaaaaaaaaaaaa", true),
+            (Framing::Length(20), "aaaaaaaaaaaaaaaaEVIL", true),
+            (Framing::Length(16), "aaaaaaaaaaaaaaaa", false),
+            (Framing::Chunked, "10\r\naaaaaaaaaaaaaaaa\r\n", true),
+            (Framing::Chunked, "10\r\naaaaaaaaaaaaaaaa\r\n0\r\n\r\n", false),
+        ] {
+            assert_eq!(seen(framing, sent.as_bytes()).await, (16, partial), "{framing:?} {sent}");
+        }
     }
 }
