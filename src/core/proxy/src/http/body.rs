@@ -30,15 +30,17 @@ pub(super) struct Ahead {
     pub(super) is_partial: bool,
 }
 
-/// Why the beginning of a body is not there.
+/// Why a filter does not have what it waits for, such as the beginning of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
+pub(super) enum Missing {
     Gone,
     Invalid,
     TooLarge,
     Busy,
     Idle,
     Late,
+    /// It is there, and a filter does not decide.
+    Decision,
 }
 
 impl From<NotAhead> for Missing {
@@ -134,7 +136,7 @@ impl Connection<'_> {
     }
 
     /// What becomes of a request whose body cannot be read.
-    fn without_body(&self, transaction: &mut Transaction<'_>, missing: Missing) -> Step {
+    pub(super) fn without_body(&self, transaction: &mut Transaction<'_>, missing: Missing) -> Step {
         let stats = &self.manager.stats;
         let (status, body, details, flag) = match missing {
             Missing::Gone => return Step::Gone,
@@ -154,6 +156,10 @@ impl Connection<'_> {
             Missing::Idle => {
                 stats.increment(ManagerStat::DownstreamRqIdleTimeout);
                 (408, "stream timeout", "stream_idle_timeout", Some(Flag::SI))
+            }
+            Missing::Decision => {
+                stats.increment(ManagerStat::DownstreamRqIdleTimeout);
+                (504, "stream timeout", "stream_idle_timeout", Some(Flag::SI))
             }
             Missing::Late => {
                 stats.increment(ManagerStat::DownstreamRqTimeout);

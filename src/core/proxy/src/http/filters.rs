@@ -93,8 +93,8 @@ impl<'m> Connection<'m> {
         for (index, filter) in manager.filters.iter().enumerate() {
             let own = found.and_then(|found| found.filter(index));
             let step = match filter {
-                Filter::Mixer(filter) => self.ask_mixer(transaction, filter, own).await,
-                Filter::RateLimit(filter) => self.ask_limiter(transaction, filter, found, own).await,
+                Filter::Mixer(filter) => self.ask_mixer(transaction, framing, filter, own).await,
+                Filter::RateLimit(filter) => self.ask_limiter(transaction, framing, filter, found, own).await,
                 Filter::ExtAuthz(filter) => {
                     self.ask_authorizer(transaction, framing, filter, found, own).await
                 }
@@ -158,6 +158,7 @@ impl<'m> Connection<'m> {
     async fn ask_mixer(
         &mut self,
         transaction: &mut Transaction<'m>,
+        framing: Framing,
         filter: &HttpFilter,
         own: Option<&RouteFilter>,
     ) -> Step {
@@ -169,24 +170,24 @@ impl<'m> Connection<'m> {
         let Some(mut call) = filter.begin(&mut self.request, service, &peer, &self.worker.mixer) else {
             return Step::Pass;
         };
-        let mut next = Some(Next::Forward);
+        let mut next = Ok(Next::Forward);
         if call.wants_check() {
             // Boxed: a check is most of what a connection would hold for good.
-            let outcome = self.while_there(Box::pin(call.check())).await;
+            let outcome = self.while_filtered(transaction, framing, Box::pin(call.check())).await;
             next = outcome.map(|outcome| call.apply(outcome, &mut self.request));
         }
         transaction.is_unchecked = call.is_unchecked();
         let details = call.details();
         transaction.calls.push(Call::Mixer(call));
         match next {
-            None => Step::Gone,
-            Some(Next::Forward) => Step::Pass,
-            Some(Next::Reroute) => Step::Reroute,
-            Some(Next::Reply { status, body, is_direct: true }) => {
+            Err(step) => step,
+            Ok(Next::Forward) => Step::Pass,
+            Ok(Next::Reroute) => Step::Reroute,
+            Ok(Next::Reply { status, body, is_direct: true }) => {
                 let details = "mixer_direct_response";
                 Step::Reply(LocalReply { status, body, details, ..LocalReply::default() })
             }
-            Some(Next::Reply { status, body, is_direct: false }) => {
+            Ok(Next::Reply { status, body, is_direct: false }) => {
                 let flag = Some(Flag::Uaex);
                 Step::Reply(LocalReply { status, body, details, flag, ..LocalReply::default() })
             }
@@ -229,8 +230,10 @@ impl<'m> Connection<'m> {
         };
         let request = filter.request(facts, own);
         let worker = self.worker;
-        let Some(decision) = self.while_there(Box::pin(filter.check(&worker.channels, request))).await else {
-            return Step::Gone;
+        let asked = Box::pin(filter.check(&worker.channels, request));
+        let decision = match self.while_filtered(transaction, framing, asked).await {
+            Ok(decision) => decision,
+            Err(step) => return step,
         };
         match filter.settle(decision, found.and_then(|found| found.cluster())) {
             Verdict::Pass { grant, reroutes } => {
@@ -257,6 +260,7 @@ impl<'m> Connection<'m> {
     async fn ask_limiter(
         &mut self,
         transaction: &mut Transaction<'m>,
+        framing: Framing,
         filter: &Limiter,
         found: Option<Found<'m>>,
         own: Option<&RouteFilter>,
@@ -289,7 +293,10 @@ impl<'m> Connection<'m> {
             return Step::Pass;
         }
         let asked = Box::pin(filter.ask(&worker.channels, own, descriptors));
-        let Some(answer) = self.while_there(asked).await else { return Step::Gone };
+        let answer = match self.while_filtered(transaction, framing, asked).await {
+            Ok(answer) => answer,
+            Err(step) => return step,
+        };
         match filter.settle(answer, cluster) {
             Limited::Within(additions) => {
                 if let Err(unwritable) = additions.edit_request(&mut self.request) {
