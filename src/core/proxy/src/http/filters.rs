@@ -79,6 +79,12 @@ fn unwritten(Unwritable(body): Unwritable, details: &'static str) -> Step {
     Step::Reply(LocalReply { status: 503, body, details, ..LocalReply::default() })
 }
 
+/// The answer to a request that a server is not asked about, as there is no memory for it.
+fn without_memory(details: &'static str) -> Step {
+    let body = "no memory for the request".to_owned();
+    Step::Reply(LocalReply { status: 503, body, details, flag: Some(Flag::UO), ..LocalReply::default() })
+}
+
 impl<'m> Connection<'m> {
     /// Has the filters decide on a request, one after the other. Returns the route that the request takes then; `None` if it is answered,
     /// or its client is gone.
@@ -245,6 +251,7 @@ impl<'m> Connection<'m> {
                 }
                 if reroutes { Step::Reroute } else { Step::Pass }
             }
+            Verdict::NoMemory => without_memory("ext_authz_overflow"),
             Verdict::Refuse { mut denial, details } => Step::Reply(LocalReply {
                 status: denial.status.unwrap_or(403),
                 body: std::mem::take(&mut denial.body),
@@ -312,6 +319,7 @@ impl<'m> Connection<'m> {
                 let (details, flag) = ("request_rate_limited", Some(Flag::RL));
                 Step::Reply(LocalReply { status, body, details, flag, grpc_status, additions, denial: None })
             }
+            Limited::NoMemory => without_memory("rate_limiter_overflow"),
             Limited::Failed(None) => Step::Pass,
             Limited::Failed(Some(status)) => {
                 let (details, flag) = ("rate_limiter_error", Some(Flag::Rlse));
