@@ -14,7 +14,7 @@ use mixer_wire::envoy::service::auth::v3::CheckResponse;
 
 use crate::bootstrap::{BodyConfig, ExtAuthzConfig, ExtAuthzRoute};
 use crate::cluster::Cluster;
-use crate::grpc::{Channels, Method};
+use crate::grpc::{Channels, Method, is_without_memory};
 use crate::stats::{Block, ExtAuthzStat, NamedCounters, Scope, Stats};
 
 pub(crate) use request::{Body, Check, Facts};
@@ -70,11 +70,12 @@ impl Authorizer {
     /// Asks the server. Dropping the future cancels the call.
     pub(crate) async fn check(&self, channels: &Channels, check: Check) -> Decision {
         let (path, authority) = (CHECK, self.config.service.authority.as_str());
-        let method = Method { path, authority, timeout: self.config.timeout, header: None };
+        let method = Method { path, authority, timeout: self.config.timeout, header: None, once: false };
         let answer = match check.framed() {
             Ok(message) => channels.call(self.cluster, &method, message).await,
             Err(status) => Err(status),
         };
+        let is_without_memory = answer.as_ref().is_err_and(is_without_memory);
         let answer = answer.map_err(|status| status.to_string()).and_then(|answer| {
             CheckResponse::decode(answer).map_err(|error| format!("the answer is no CheckResponse: {error}"))
         });
@@ -87,7 +88,7 @@ impl Authorizer {
                     cluster = self.config.service.cluster,
                     "external authorization failed"
                 );
-                Decision::Failed(Denial::default())
+                if is_without_memory { Decision::NoMemory } else { Decision::Failed(Denial::default()) }
             }
         }
     }
@@ -115,6 +116,10 @@ impl Authorizer {
                 }
                 Verdict::Refuse { denial, details: "ext_authz_denied" }
             }
+            Decision::NoMemory => {
+                count(ExtAuthzStat::Error, "error");
+                Verdict::NoMemory
+            }
             Decision::Failed(mut denial) => {
                 count(ExtAuthzStat::Error, "error");
                 if self.config.failure_mode_allow {
@@ -139,4 +144,6 @@ pub(crate) enum Verdict {
     Pass { grant: Box<Grant>, reroutes: bool },
     /// It is answered.
     Refuse { denial: Denial, details: &'static str },
+    /// There is no memory for it: it is refused, whatever the filter does without a decision.
+    NoMemory,
 }

@@ -7,6 +7,7 @@
 mod channel;
 mod framed;
 mod outgoing;
+mod transport;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +15,9 @@ use std::rc::Rc;
 use bytes::Bytes;
 use tonic::Status;
 
-pub(crate) use channel::{Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT, is_overflow, is_unanswered};
+pub(crate) use channel::{
+    Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT, is_overflow, is_unanswered, is_without_memory,
+};
 pub(crate) use framed::Framed;
 pub(crate) use outgoing::Outgoing;
 

@@ -376,7 +376,9 @@ impl ListenerManager {
                 let socket = |listener: &Listener| {
                     (Arc::clone(&listener.active), listener.socket(number), listener.factory.address)
                 };
-                listeners.iter().map(socket).collect()
+                // One that was stopped meanwhile has no sockets any more.
+                let serving = listeners.iter().filter(|listener| !listener.active.stopped.is_cancelled());
+                serving.map(socket).collect()
             };
             for (active, socket, address) in serving {
                 let socket = socket.map_err(|error| {

@@ -15,7 +15,7 @@ use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRespo
 
 use crate::bootstrap::{HostLimits, RateLimitConfig, RateLimitRoute};
 use crate::cluster::Cluster;
-use crate::grpc::{Channels, Framed, Method};
+use crate::grpc::{Channels, Framed, Method, is_without_memory};
 use crate::head::Head;
 use crate::header_changes::{Change, Manner, Unwritable, edit_request};
 use crate::stats::{NamedCounters, Scope, Stats};
@@ -52,6 +52,17 @@ pub(crate) enum Limited {
     },
     /// Nobody decided: it is refused with this status; `None` if it passes.
     Failed(Option<u16>),
+    /// There is no memory for it: it is refused, whatever the filter does without a decision.
+    NoMemory,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Undecided {
+    /// The server did not decide.
+    Failed,
+    /// It was not asked: there is no memory for the call.
+    NoMemory,
 }
 
 /// Headers that a request and its response get.
@@ -79,20 +90,26 @@ impl Limiter {
         self.config.stage
     }
 
-    /// Asks the server. Dropping the future cancels the call. `None` if it did not decide.
+    /// Asks the server. Dropping the future cancels the call.
+    ///
+    /// Errors: why there is no decision.
     pub(crate) async fn ask(
         &self,
         channels: &Channels,
         route: Option<&RateLimitRoute>,
         descriptors: Vec<RateLimitDescriptor>,
-    ) -> Option<RateLimitResponse> {
+    ) -> Result<RateLimitResponse, Undecided> {
         let domain = route.and_then(|route| route.domain.as_ref()).unwrap_or(&self.config.domain);
         let request = RateLimitRequest { domain: domain.clone(), descriptors, hits_addend: 0 };
         let (path, authority) = (SHOULD_RATE_LIMIT, self.config.service.authority.as_str());
-        let method = Method { path, authority, timeout: self.config.timeout, header: None };
+        let method = Method { path, authority, timeout: self.config.timeout, header: None, once: false };
         let answer = match Framed::of(request) {
             Ok(message) => channels.call(self.cluster, &method, message).await,
             Err(status) => Err(status),
+        };
+        let why = match &answer {
+            Err(status) if is_without_memory(status) => Undecided::NoMemory,
+            _ => Undecided::Failed,
         };
         let answer = answer.map_err(|status| status.to_string()).and_then(|answer| {
             let answer = RateLimitResponse::decode(answer)
@@ -103,33 +120,38 @@ impl Limiter {
                 Code::Ok | Code::OverLimit => Ok(answer),
             }
         });
-        answer
-            .inspect_err(|error| {
-                mixer_base::warn_limited!(
-                    1,
-                    error,
-                    cluster = self.config.service.cluster,
-                    "a rate limit was not checked"
-                );
-            })
-            .ok()
+        answer.map_err(|error| {
+            mixer_base::warn_limited!(
+                1,
+                error,
+                cluster = self.config.service.cluster,
+                "a rate limit was not checked"
+            );
+            why
+        })
     }
 
     /// Counts an answer about a request to a cluster; gives what becomes of the request.
-    pub(crate) fn settle(&self, answer: Option<RateLimitResponse>, cluster: usize) -> Limited {
+    pub(crate) fn settle(&self, answer: Result<RateLimitResponse, Undecided>, cluster: usize) -> Limited {
         let of_cluster = self.clusters.get(cluster);
         let count = |name: &'static str| {
             if let Some((_, counters)) = of_cluster {
                 counters.increment(&["ratelimit.", name]);
             }
         };
-        let Some(answer) = answer else {
-            count("error");
-            if self.config.failure_mode_deny {
-                return Limited::Failed(Some(self.config.status_on_error));
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(why) => {
+                count("error");
+                if why == Undecided::NoMemory {
+                    return Limited::NoMemory;
+                }
+                if self.config.failure_mode_deny {
+                    return Limited::Failed(Some(self.config.status_on_error));
+                }
+                count("failure_mode_allowed");
+                return Limited::Failed(None);
             }
-            count("failure_mode_allowed");
-            return Limited::Failed(None);
         };
         let is_over = answer.overall_code() == Code::OverLimit;
         let mut additions = Box::new(Additions::of(&answer));

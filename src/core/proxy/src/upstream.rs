@@ -4,7 +4,7 @@
 mod demand;
 mod http2;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -170,6 +170,8 @@ pub(crate) struct Pool {
     /// Requests of HTTP/1.1 that wait for a connection.
     wanted: Rc<Demands<Upstream>>,
     links: Links,
+    /// Bytes of the messages of calls that nobody waits for any more.
+    pub(crate) left: Rc<Cell<usize>>,
     /// The pool itself, for connection attempts, which outlive requests.
     itself: Weak<Pool>,
 }
@@ -221,7 +223,16 @@ impl Pool {
         let balancer = Balancer::new(Arc::clone(&cluster));
         let state = RefCell::new(PoolState { balancer, idle: Vec::new() });
         let (open, wanted, links) = (Rc::default(), Demands::new(false), Links::new());
-        Rc::new_cyclic(|itself| Self { cluster, state, open, wanted, links, itself: Weak::clone(itself) })
+        let left = Rc::default();
+        Rc::new_cyclic(|itself| Self {
+            cluster,
+            state,
+            open,
+            wanted,
+            links,
+            left,
+            itself: Weak::clone(itself),
+        })
     }
 
     /// The next host for what is wanted.

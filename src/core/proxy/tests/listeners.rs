@@ -116,6 +116,44 @@ fn send_on_one(port: u16, most: u64, counts: &Counts, stop: &AtomicBool) -> std:
     Ok(())
 }
 
+#[test]
+fn listeners_that_are_stopped_before_the_workers_start_do_not_serve() {
+    // A host whose first health check takes long: until it is answered, no worker starts.
+    let host = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let checked = host.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = host.accept() {
+            std::thread::sleep(Duration::from_millis(1500));
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let [admin, port] = free_ports();
+    let own = listener("a", port, "text a", 100).replace("\n", "\n  ");
+    let own = own.replacen(
+        "- '@type': type.googleapis.com/envoy.config.listener.v3.Listener\n    name",
+        "- name",
+        1,
+    );
+    let text = format!(
+        "admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {admin}}}}}}}\nstatic_resources:\n  listeners:\n  {own}\n  clusters:\n  - {{name: h, connect_timeout: 5s, health_checks: [{{timeout: 60s, interval: 60s, unhealthy_threshold: 1, healthy_threshold: 1, http_health_check: {{path: /}}}}], load_assignment: {{cluster_name: h, endpoints: [{{lb_endpoints: [{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {checked}}}}}}}}}]}}]}}}}\n"
+    );
+    let draining = std::thread::spawn(move || {
+        for _ in 0..1000 {
+            if ask_admin(admin, "POST", "/drain_listeners").is_none() {
+                std::thread::sleep(Duration::from_millis(10));
+            } else if proxy::stat(admin, "listener_manager.listener_stopped") > 0 {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    });
+    let proxy = Proxy::start_within(&text, admin, 2, DrainOptions::default(), 1 << 20);
+    assert!(draining.join().unwrap(), "they were stopped");
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err());
+    assert_eq!(proxy.stat("listener_manager.listener_create_success"), 0);
+}
+
 fn bootstrap(admin: u16, path: &Path) -> String {
     format!(
         "admin: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {admin}}}}}}}\ndynamic_resources: {{lds_config: {{path_config_source: {{path: '{}'}}}}}}\n",

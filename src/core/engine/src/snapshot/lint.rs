@@ -309,7 +309,7 @@ fn truncated_bodies(rule: &RuleConfig, vocabulary: &Vocabulary, out: &mut Diagno
         let message = format!("the rule reads `{body}`, which Envoy truncates to `max_request_bytes`");
         let field = FieldPath::root().field("spec").field("match");
         let problem = Diagnostic::warning("body-truncated", field, message).with_hint(format!(
-            "test `{PARTIAL_BODY} | false` too, or do not set `allow_partial_message` in Envoy"
+            "do not set `allow_partial_message` in Envoy; or test `{PARTIAL_BODY} | false` too, and refuse what is as long as `max_request_bytes`, of which Envoy does not tell whether more follows"
         ));
         out.push(placed(problem, &rule.key, &rule.origin));
     }

@@ -17,6 +17,8 @@ pub(crate) enum Decision {
     Denied(Denial),
     /// It did not decide.
     Failed(Denial),
+    /// It was not asked: there is no memory for the call.
+    NoMemory,
 }
 
 /// What is changed of a request that passes, and of its response.

@@ -22,6 +22,7 @@ use tonic::{Code, Status};
 
 use super::framed::Framed;
 use super::outgoing::Outgoing;
+use super::transport::{Heard, Transport};
 use crate::cluster::{Admitted, Cluster, Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
 use crate::upstream::{ConnectError, Connector, Pool, Pools, Protocol, Upstream};
@@ -36,6 +37,8 @@ pub(crate) const NOT_SENT: &str = "upstream connect error or disconnect/reset be
 /// The text of a call that the proxy has no place or no resources for.
 pub(crate) const OVERFLOW: &str =
     "upstream connect error or disconnect/reset before headers. reset reason: overflow";
+/// The text of a call whose message the worker has no memory for, because of others that nobody waits for any more.
+const NO_MEMORY: &str = "upstream connect error or disconnect/reset before headers. reset reason: overflow, no memory for the message";
 /// How long a call waits for a place, if its time limit is not shorter.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two looks at the places that other workers use.
@@ -47,10 +50,10 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(80);
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time for the calls of a connection that is replaced, and for those that nobody waits for any more.
 const LEFT: Duration = Duration::from_secs(5);
-/// Most bytes of the messages of a worker that nobody waits for any more: beyond them no call begins.
+/// Most bytes of the messages to a cluster that nobody on a worker waits for any more: beyond them no call to it begins.
 const MAX_LEFT: usize = 64 << 20;
-/// How long ago an error of HTTP/2 may be that ended the connection of a call.
-const FAULT: Duration = Duration::from_secs(1);
+/// After so long without a sign of the host, an idle connection is tried before a call is sent on it: what is between may have forgotten it.
+const SILENCE: Duration = Duration::from_secs(5);
 /// How much later than for its caller the time of a call is over for the task that makes it.
 const LATER: Duration = Duration::from_millis(20);
 
@@ -65,6 +68,8 @@ pub(crate) struct Method<'m> {
     pub(crate) timeout: Option<Duration>,
     /// A further header.
     pub(crate) header: Option<(&'static str, &'m HeaderValue)>,
+    /// Whether it is sent again only if the host says that it has not begun it.
+    pub(crate) once: bool,
 }
 
 /// Calls to one cluster.
@@ -78,8 +83,15 @@ pub(crate) struct Channel {
     calls: Group,
 }
 
+/// What calls are sent on.
+#[derive(Debug, Clone)]
+struct Sender {
+    requests: SendRequest<Bytes>,
+    heard: Rc<Heard>,
+}
+
 /// What calls are sent on, or why there is nothing; `None` until it is known.
-type Attempted = Option<Result<SendRequest<Bytes>, ConnectError>>;
+type Attempted = Option<Result<Sender, ConnectError>>;
 
 /// The connection to a host.
 #[derive(Debug, Default)]
@@ -91,8 +103,6 @@ struct Link {
     attempt: RefCell<Option<watch::Receiver<Attempted>>>,
     /// Whether a call was not answered since the host has last shown that it is there.
     is_doubted: Cell<bool>,
-    /// When the host last ended a connection with an error of HTTP/2.
-    faulted: Cell<Option<tokio::time::Instant>>,
     /// Calls on their way.
     active: Cell<usize>,
     streams: Queue,
@@ -100,11 +110,22 @@ struct Link {
 
 impl Link {
     /// What calls are sent on, if there is no need to look at it.
-    fn sender(&self) -> Option<SendRequest<Bytes>> {
+    fn sender(&self) -> Option<Sender> {
         let mut current = self.current.borrow_mut();
         let open = current.as_mut()?;
+        if self.active.get() == 0 && open.sender.heard.silence() >= SILENCE {
+            self.is_doubted.set(true);
+        }
         // Until it is answered, no call is sent on a connection that may be dead.
-        (!self.is_doubted.get() && is_open(&mut open.sender)).then(|| open.sender.clone())
+        (!self.is_doubted.get() && is_open(&mut open.sender.requests)).then(|| open.sender.clone())
+    }
+
+    /// A place among so many calls.
+    fn place(self: &Rc<Self>, most: usize) -> Option<Stream> {
+        (self.active.get() < most).then(|| {
+            self.active.set(self.active.get() + 1);
+            Stream(Rc::clone(self))
+        })
     }
 
     /// Looks whether the host is there, or connects to it.
@@ -115,10 +136,10 @@ impl Link {
         connector: &Connector,
         host: &Arc<Host>,
         connections: &Group,
-    ) -> Result<SendRequest<Bytes>, ConnectError> {
+    ) -> Result<Sender, ConnectError> {
         let known = self.current.take();
         if let Some(mut open) = known
-            && is_open(&mut open.sender)
+            && is_open(&mut open.sender.requests)
         {
             if !self.is_doubted.get() || open.is_answered().await {
                 self.is_doubted.set(false);
@@ -129,13 +150,14 @@ impl Link {
             tracing::warn!(host = %host.address, "a connection for gRPC is dead, and is replaced");
         }
         let Upstream { stream, counted, .. } = connector.connect(host, Protocol::Tcp).await?;
-        let connected = mixer_remote::http2_client().handshake::<_, Bytes>(stream).await;
-        let (sender, mut connection) = connected.map_err(|error| {
+        let (transport, heard) = Transport::new(stream);
+        let connected = mixer_remote::http2_client().handshake::<_, Bytes>(transport).await;
+        let (requests, mut connection) = connected.map_err(|error| {
             tracing::debug!(host = %host.address, %error, "no HTTP/2");
             ConnectError::Failed
         })?;
         let (ping, replaced) = (connection.ping_pong(), CancellationToken::new());
-        let (ended, link) = (replaced.clone(), Rc::clone(self));
+        let ended = replaced.clone();
         drop(connections.spawn_local(async move {
             let mut counted = counted;
             // Calls that are on it have their time. Then it ends, although its host may take nothing more.
@@ -147,9 +169,6 @@ impl Link {
                 outcome = connection => {
                     if let Err(error) = outcome {
                         counted.closed_by_host = true;
-                        if is_fault(&error) {
-                            link.faulted.set(Some(tokio::time::Instant::now()));
-                        }
                         tracing::debug!(%error, "a connection for gRPC has ended");
                     }
                 }
@@ -157,6 +176,7 @@ impl Link {
             }
         }));
         self.is_doubted.set(false);
+        let sender = Sender { requests, heard };
         self.current.replace(Some(Open { sender: sender.clone(), ping, replaced }));
         Ok(sender)
     }
@@ -164,7 +184,7 @@ impl Link {
 
 /// A connection.
 struct Open {
-    sender: SendRequest<Bytes>,
+    sender: Sender,
     ping: Option<PingPong>,
     /// Tells the connection that it is replaced.
     replaced: CancellationToken,
@@ -232,24 +252,19 @@ impl Drop for Stream {
     }
 }
 
-thread_local! {
-    /// Bytes of the messages of this worker that are on their way although nobody waits for an answer.
-    static ALL_LEFT: Cell<usize> = const { Cell::new(0) };
-}
-
 /// The bytes of a message that nobody waits for; given back on drop.
-struct Left(usize);
+struct Left(Rc<Cell<usize>>, usize);
 
 impl Left {
-    fn new(length: usize) -> Self {
-        ALL_LEFT.set(ALL_LEFT.get().saturating_add(length));
-        Self(length)
+    fn new(all: Rc<Cell<usize>>, length: usize) -> Self {
+        all.set(all.get().saturating_add(length));
+        Self(all, length)
     }
 }
 
 impl Drop for Left {
     fn drop(&mut self) {
-        ALL_LEFT.set(ALL_LEFT.get().saturating_sub(self.0));
+        self.0.set(self.0.get().saturating_sub(self.1));
     }
 }
 
@@ -260,12 +275,16 @@ struct Call<'c> {
     /// When its time is over.
     until: Option<tokio::time::Instant>,
     place: &'c Rc<Place>,
+    /// Whether it is not at the host because that takes no more: it waits for a place there, or was left out and is to be sent again.
+    lacks_place: Cell<bool>,
 }
 
 /// Why a call failed before there was an answer.
 enum Broken {
     Connect(ConnectError),
     Http2(h2::Error),
+    /// The connection ended before anything came on it since the call was sent, or after its host said that it ends it.
+    Unheard(h2::Error),
     /// The host takes no more calls at once.
     Overflow,
     /// The host has ended the connection with an error of HTTP/2.
@@ -295,9 +314,9 @@ impl Channel {
         let stats = &pool.cluster.stats;
         let began = tokio::time::Instant::now();
         let limit = method.timeout.unwrap_or(Duration::MAX);
-        if ALL_LEFT.get() >= MAX_LEFT {
+        if pool.left.get() >= MAX_LEFT {
             stats.block.increment(ClusterStat::UpstreamRqActiveOverflow);
-            return Err(Status::unavailable(OVERFLOW));
+            return Err(Status::unavailable(NO_MEMORY));
         }
         // A call that finds no place in its time is one too many, and none that nobody answers.
         let Some(admitted) = self.admit(pool, limit.min(PLACE_TIMEOUT)).await else {
@@ -309,11 +328,14 @@ impl Channel {
         let host = host_of(pool)?;
         let _active = Active::new(pool, &host);
         let left = limit.saturating_sub(began.elapsed());
-        let call = Call { method, message: &message, until: began.checked_add(limit), place: &place };
+        let (until, lacks_place) = (began.checked_add(limit), Cell::new(false));
+        let call = Call { method, message: &message, until, place: &place, lacks_place };
         let answered = tokio::time::timeout(left, self.exchange(pool, &host, &call)).await;
         let (status, outcome) = match answered {
             Ok(Ok(answer)) => (200, answer),
             Ok(Err(broken)) => (503, Err(status_of(&broken))),
+            // The host was not asked: it did not take too long.
+            Err(_) if call.lacks_place.get() => (503, Err(status_of(&Broken::Overflow))),
             Err(_) => {
                 stats.block.increment(ClusterStat::UpstreamRqTimeout);
                 host.timed_out.fetch_add(1, Ordering::Relaxed);
@@ -332,7 +354,7 @@ impl Channel {
         if status == 200 {
             stats.request_time.observe(began.elapsed());
             host.succeeded.fetch_add(1, Ordering::Relaxed);
-        } else {
+        } else if !outcome.as_ref().is_err_and(is_overflow) {
             host.failed.fetch_add(1, Ordering::Relaxed);
         }
         outcome
@@ -352,8 +374,9 @@ impl Channel {
         pool.cluster.stats.block.increment(ClusterStat::UpstreamRqTotal);
         host.requests.fetch_add(1, Ordering::Relaxed);
         let opened = async {
-            let (mut sender, stream) = self.stream(pool, &host).await?;
-            let (response, body) = sender.send_request(request(method), false).map_err(Broken::Http2)?;
+            let (mut sender, stream) = self.stream(pool, &host, &Cell::new(false)).await?;
+            let sent = sender.requests.send_request(request(method), false);
+            let (response, body) = sent.map_err(Broken::Http2)?;
             Ok((response, body, stream))
         };
         match opened.await {
@@ -378,30 +401,35 @@ impl Channel {
         self.places.wait(wait, take).await
     }
 
-    /// Sends a request; again if the server says that it has not begun it. One that refuses a stream has no place for the call, as it counts
-    /// those that have just ended: the call waits for one.
+    /// Sends a request; again if the server says that it has not begun it: one that refuses a stream has no place for the call, as it counts
+    /// those that have just ended, and one that ends connections after so many calls leaves out those behind them, as often as clients have many
+    /// at once. The call waits for a place.
+    ///
+    /// It is also sent once more if its connection was dead, or ended gracefully with it.
     async fn exchange(
         &self,
         pool: &Pool,
         host: &Arc<Host>,
         call: &Call<'_>,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let (began, mut is_first) = (tokio::time::Instant::now(), true);
-        let mut pause = PLACE_INTERVAL;
+        let (began, mut pause) = (tokio::time::Instant::now(), PLACE_INTERVAL);
+        let (mut is_left_out, mut is_repeated) = (false, call.method.once);
         loop {
-            match self.attempt(pool, host, call).await {
-                Err(Broken::Http2(error)) if is_refusal(&error) => {
-                    if began.elapsed() >= PLACE_TIMEOUT {
-                        return Err(Broken::Overflow);
-                    }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-                Err(Broken::Http2(error)) if is_first && mixer_remote::was_not_begun(&error) => {
-                    is_first = false;
-                }
+            let error = match self.attempt(pool, host, call).await {
+                Err(Broken::Http2(error)) if mixer_remote::was_not_begun(&error) => error,
+                Err(Broken::Unheard(_)) if !std::mem::replace(&mut is_repeated, true) => continue,
                 answered => return answered,
+            };
+            call.lacks_place.set(true);
+            if !std::mem::replace(&mut is_left_out, true) && !is_refusal(&error) {
+                // On a new connection, on which there is room.
+                continue;
             }
+            if began.elapsed() >= PLACE_TIMEOUT {
+                return Err(Broken::Overflow);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -416,13 +444,16 @@ impl Channel {
         host: &Arc<Host>,
         call: &Call<'_>,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let (sender, stream) = self.stream(pool, host).await?;
-        let Call { method, message, until, place } = call;
+        let (sender, stream) = self.stream(pool, host, &call.lacks_place).await?;
+        call.lacks_place.set(false);
+        let Call { method, message, until, place, .. } = call;
+        let Sender { requests, heard } = sender;
         let mut cancelled = Cancelled(Some(Arc::clone(&pool.cluster)));
         let (head, body) = (message.head.clone(), message.body());
-        let exchange = mixer_remote::grpc_exchange_with(sender, request(method), head, body, MAX_ANSWER);
+        let exchange = mixer_remote::grpc_exchange_with(requests, request(method), head, body, MAX_ANSWER);
         let (mut answer, answered) = oneshot::channel();
         let (until, place, length) = (until.map(|until| until + LATER), Rc::clone(place), message.len());
+        let (left, of_call) = (Rc::clone(&pool.left), Rc::clone(&heard));
         drop(self.calls.spawn_local(async move {
             let _held = (stream, place);
             let is_over = async {
@@ -433,11 +464,12 @@ impl Channel {
             };
             let is_left = async {
                 answer.closed().await;
-                let _left = Left::new(length);
+                let _left = Left::new(left, length);
                 tokio::time::sleep(LEFT).await;
             };
+            let before = of_call.times();
             let outcome = tokio::select! {
-                outcome = exchange => outcome,
+                outcome = exchange => outcome.map_err(|error| (error, of_call.times() == before)),
                 () = is_over => return,
                 () = is_left => return,
             };
@@ -445,39 +477,43 @@ impl Channel {
             // Nobody waits for it if it cannot be told.
             let _ = answer.send(outcome);
         }));
-        answered.await.map_err(|_| Broken::Lost)?.map_err(|error| {
+        answered.await.map_err(|_| Broken::Lost)?.map_err(|(error, is_silent)| match error.is_io() {
             // Of a call that the host has begun nothing else tells why its connection has ended.
-            let link = self.link(pool, host);
-            let is_faulted = link.faulted.get().is_some_and(|at| at.elapsed() < FAULT);
-            if is_faulted && error.is_io() { Broken::Faulted } else { Broken::Http2(error) }
+            true if heard.has_fault() => Broken::Faulted,
+            true if is_silent || heard.is_leaving() => Broken::Unheard(error),
+            _ => Broken::Http2(error),
         })
     }
 
-    /// What sends one request to a host, and its place among those that the host takes at once.
-    async fn stream(&self, pool: &Pool, host: &Arc<Host>) -> Result<(SendRequest<Bytes>, Stream), Broken> {
+    /// What sends one request to a host, and its place among those that the host takes at once. `lacks_place` is set while it waits for one.
+    async fn stream(
+        &self,
+        pool: &Pool,
+        host: &Arc<Host>,
+        lacks_place: &Cell<bool>,
+    ) -> Result<(Sender, Stream), Broken> {
         let link = self.link(pool, host);
-        let sender = self.sender(&link, pool, host).await?.ready().await.map_err(Broken::Http2)?;
-        // Beyond what the host takes, the call would wait within HTTP/2, and its time limit would look like that of a silent host.
-        let take = || {
-            (link.active.get() < sender.current_max_send_streams()).then(|| {
-                link.active.set(link.active.get() + 1);
-                Stream(Rc::clone(&link))
-            })
-        };
-        let stream = match link.streams.take(take) {
-            Some(stream) => Some(stream),
-            None => link.streams.wait(PLACE_TIMEOUT, take).await,
-        };
-        stream.map(|stream| (sender, stream)).ok_or(Broken::Overflow)
+        let until = tokio::time::Instant::now() + PLACE_TIMEOUT;
+        loop {
+            let sender = self.sender(&link, pool, host).await?;
+            // Beyond what the host takes, the call would wait within HTTP/2, and its time limit would look like that of a silent host.
+            let take = || link.place(sender.requests.current_max_send_streams());
+            if let Some(stream) = link.streams.take(take) {
+                return Ok((sender, stream));
+            }
+            lacks_place.set(true);
+            let left = until.saturating_duration_since(tokio::time::Instant::now());
+            let stream = link.streams.wait(left, take).await.ok_or(Broken::Overflow)?;
+            // On the connection that is there by now, which may take fewer.
+            let sender = self.sender(&link, pool, host).await?;
+            if link.active.get() <= sender.requests.current_max_send_streams() {
+                return Ok((sender, stream));
+            }
+        }
     }
 
     /// What sends requests to a host: on the connection that is there, or on a new one.
-    async fn sender(
-        &self,
-        link: &Rc<Link>,
-        pool: &Pool,
-        host: &Arc<Host>,
-    ) -> Result<SendRequest<Bytes>, Broken> {
+    async fn sender(&self, link: &Rc<Link>, pool: &Pool, host: &Arc<Host>) -> Result<Sender, Broken> {
         if let Some(sender) = link.sender() {
             return Ok(sender);
         }
@@ -556,11 +592,6 @@ fn is_open(sender: &mut SendRequest<Bytes>) -> bool {
     matches!(sender.poll_ready(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())))
 }
 
-/// Whether a host ended a connection with an error of HTTP/2, for which it may have the calls on it to blame.
-fn is_fault(error: &h2::Error) -> bool {
-    error.is_remote() && error.is_go_away() && error.reason() != Some(Reason::NO_ERROR)
-}
-
 /// Whether a server did not take a call because it takes no more at once.
 fn is_refusal(error: &h2::Error) -> bool {
     error.is_remote() && error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM)
@@ -572,7 +603,12 @@ fn not_sent(reason: &str) -> Status {
 
 /// Whether a call failed because there was no place for it here or at the host.
 pub(crate) fn is_overflow(status: &Status) -> bool {
-    status.code() == Code::Unavailable && status.message() == OVERFLOW
+    status.code() == Code::Unavailable && status.message().starts_with(OVERFLOW)
+}
+
+/// Whether a call failed because there is no memory for it, which clients bring about: whatever waits for it is refused.
+pub(crate) fn is_without_memory(status: &Status) -> bool {
+    status.code() == Code::Unavailable && status.message() == NO_MEMORY
 }
 
 /// Whether a call failed for want of an answer, for reasons that no client can bring about. Any other status is an answer: a client may have
@@ -592,7 +628,7 @@ fn status_of(broken: &Broken) -> Status {
         Broken::Lost => return Status::internal("the call was lost"),
         Broken::Connect(ConnectError::Failed | ConnectError::Refused) => "remote connection failure",
         Broken::Connect(ConnectError::TimedOut) => "connection timeout",
-        Broken::Http2(error) => match (error.is_remote(), error.reason()) {
+        Broken::Http2(error) | Broken::Unheard(error) => match (error.is_remote(), error.reason()) {
             (true, Some(Reason::NO_ERROR)) => "connection termination",
             (true, Some(Reason::REFUSED_STREAM)) => return Status::unavailable(OVERFLOW),
             (true, Some(Reason::ENHANCE_YOUR_CALM)) => return Status::resource_exhausted(error.to_string()),

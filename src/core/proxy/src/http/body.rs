@@ -26,19 +26,21 @@ pub(super) struct Ahead {
     pub(super) data: Vec<Bytes>,
     /// Bytes of the body that have arrived.
     pub(super) received: u64,
-    /// Whether there is more.
+    /// Whether there is more, or may be: its end is not seen.
     pub(super) is_partial: bool,
 }
 
-/// Why the beginning of a body is not there.
+/// Why a filter does not have what it waits for, such as the beginning of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
+pub(super) enum Missing {
     Gone,
     Invalid,
     TooLarge,
     Busy,
     Idle,
     Late,
+    /// It is there, and a filter does not decide.
+    Decision,
 }
 
 impl From<NotAhead> for Missing {
@@ -60,7 +62,6 @@ fn look(
     allow_partial: bool,
 ) -> Result<Option<Ahead>, Missing> {
     let (length, is_whole) = client.ahead(framing);
-    // One byte more shows that there is more.
     let is_longer = length > max;
     if is_longer && !allow_partial {
         return Err(Missing::TooLarge);
@@ -69,7 +70,7 @@ fn look(
         return Ok(None);
     }
     let received = u64::try_from(length).unwrap_or(0);
-    Ok(Some(Ahead { data: client.share_ahead(max), received, is_partial: is_longer }))
+    Ok(Some(Ahead { data: client.share_ahead(max), received, is_partial: is_longer || !is_whole }))
 }
 
 impl Connection<'_> {
@@ -135,7 +136,7 @@ impl Connection<'_> {
     }
 
     /// What becomes of a request whose body cannot be read.
-    fn without_body(&self, transaction: &mut Transaction<'_>, missing: Missing) -> Step {
+    pub(super) fn without_body(&self, transaction: &mut Transaction<'_>, missing: Missing) -> Step {
         let stats = &self.manager.stats;
         let (status, body, details, flag) = match missing {
             Missing::Gone => return Step::Gone,
@@ -156,6 +157,10 @@ impl Connection<'_> {
                 stats.increment(ManagerStat::DownstreamRqIdleTimeout);
                 (408, "stream timeout", "stream_idle_timeout", Some(Flag::SI))
             }
+            Missing::Decision => {
+                stats.increment(ManagerStat::DownstreamRqIdleTimeout);
+                (504, "stream timeout", "stream_idle_timeout", Some(Flag::SI))
+            }
             Missing::Late => {
                 stats.increment(ManagerStat::DownstreamRqTimeout);
                 (408, "request timeout", "request_overall_timeout", None)
@@ -163,5 +168,46 @@ impl Connection<'_> {
         };
         transaction.closes = true;
         Step::Reply(LocalReply { status, body: body.to_owned(), details, flag, ..LocalReply::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use mixer_net::stream::Stream;
+
+    use super::*;
+    use crate::bodies::Budget;
+    use crate::http::client::Http1Client;
+
+    /// How much is seen of a body, and whether it is told as partial.
+    async fn seen(framing: Framing, sent: &[u8]) -> (usize, bool) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut sender = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut client = Client::Http1(Http1Client::new(Stream::Tcp(listener.accept().await.unwrap().0)));
+        sender.write_all(sent).await.unwrap();
+        let budget = Budget::new(1 << 20);
+        let mut received = 0;
+        loop {
+            if let Some(ahead) = look(&mut client, framing, 16, true).unwrap() {
+                return (ahead.data.iter().map(Bytes::len).sum(), ahead.is_partial);
+            }
+            poll_fn(|cx| client.poll_ahead(cx, framing, &budget, &mut received)).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_whose_end_is_not_seen_is_partial() {
+        for (framing, sent, partial) in [
+            (Framing::Length(20), "aaaaaaaaaaaaaaaa", true),
+            (Framing::Length(20), "aaaaaaaaaaaaaaaaEVIL", true),
+            (Framing::Length(16), "aaaaaaaaaaaaaaaa", false),
+            (Framing::Chunked, "10\r\naaaaaaaaaaaaaaaa\r\n", true),
+            (Framing::Chunked, "10\r\naaaaaaaaaaaaaaaa\r\n0\r\n\r\n", false),
+        ] {
+            assert_eq!(seen(framing, sent.as_bytes()).await, (16, partial), "{framing:?} {sent}");
+        }
     }
 }

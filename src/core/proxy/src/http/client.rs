@@ -162,7 +162,17 @@ impl Client {
 
     /// Bytes of a body that have arrived, and were not passed on: what Envoy counts of one that nobody reads.
     pub(super) fn arrived(&self, framing: Framing) -> usize {
-        let Client::Http1(http1) = self else { return self.ahead(framing).0 };
+        self.of_body(framing).0
+    }
+
+    /// Whether some of a body is known to be yet to come.
+    pub(super) fn is_incomplete(&self, framing: Framing) -> bool {
+        matches!(self, Client::Http1(_)) && !self.of_body(framing).1
+    }
+
+    /// Bytes of a body that have arrived, and were not passed on, and whether that is all of it.
+    fn of_body(&self, framing: Framing) -> (usize, bool) {
+        let Client::Http1(http1) = self else { return self.ahead(framing) };
         let (kept, mut rest) = match &http1.ahead {
             Some(kept) => (kept.len(), kept.follows),
             None => (0, Remaining::of(framing)),
@@ -170,7 +180,7 @@ impl Client {
         let (mut input, mut count) = (BytesMut::from(http1.input.as_ref()), kept);
         // What is not valid is nobody's concern any more.
         let _ = rest.decode(&mut input, usize::MAX, |data| count += data.len());
-        count
+        (count, rest.is_done())
     }
 
     /// Reads more of a body ahead of its host: ready when there is more, or its end is seen. `received` counts bytes as

@@ -79,6 +79,12 @@ fn unwritten(Unwritable(body): Unwritable, details: &'static str) -> Step {
     Step::Reply(LocalReply { status: 503, body, details, ..LocalReply::default() })
 }
 
+/// The answer to a request that a server is not asked about, as there is no memory for it.
+fn without_memory(details: &'static str) -> Step {
+    let body = "no memory for the request".to_owned();
+    Step::Reply(LocalReply { status: 503, body, details, flag: Some(Flag::UO), ..LocalReply::default() })
+}
+
 impl<'m> Connection<'m> {
     /// Has the filters decide on a request, one after the other. Returns the route that the request takes then; `None` if it is answered,
     /// or its client is gone.
@@ -93,8 +99,8 @@ impl<'m> Connection<'m> {
         for (index, filter) in manager.filters.iter().enumerate() {
             let own = found.and_then(|found| found.filter(index));
             let step = match filter {
-                Filter::Mixer(filter) => self.ask_mixer(transaction, filter, own).await,
-                Filter::RateLimit(filter) => self.ask_limiter(transaction, filter, found, own).await,
+                Filter::Mixer(filter) => self.ask_mixer(transaction, framing, filter, own).await,
+                Filter::RateLimit(filter) => self.ask_limiter(transaction, framing, filter, found, own).await,
                 Filter::ExtAuthz(filter) => {
                     self.ask_authorizer(transaction, framing, filter, found, own).await
                 }
@@ -158,6 +164,7 @@ impl<'m> Connection<'m> {
     async fn ask_mixer(
         &mut self,
         transaction: &mut Transaction<'m>,
+        framing: Framing,
         filter: &HttpFilter,
         own: Option<&RouteFilter>,
     ) -> Step {
@@ -169,24 +176,24 @@ impl<'m> Connection<'m> {
         let Some(mut call) = filter.begin(&mut self.request, service, &peer, &self.worker.mixer) else {
             return Step::Pass;
         };
-        let mut next = Some(Next::Forward);
+        let mut next = Ok(Next::Forward);
         if call.wants_check() {
             // Boxed: a check is most of what a connection would hold for good.
-            let outcome = self.while_there(Box::pin(call.check())).await;
+            let outcome = self.while_filtered(transaction, framing, Box::pin(call.check())).await;
             next = outcome.map(|outcome| call.apply(outcome, &mut self.request));
         }
         transaction.is_unchecked = call.is_unchecked();
         let details = call.details();
         transaction.calls.push(Call::Mixer(call));
         match next {
-            None => Step::Gone,
-            Some(Next::Forward) => Step::Pass,
-            Some(Next::Reroute) => Step::Reroute,
-            Some(Next::Reply { status, body, is_direct: true }) => {
+            Err(step) => step,
+            Ok(Next::Forward) => Step::Pass,
+            Ok(Next::Reroute) => Step::Reroute,
+            Ok(Next::Reply { status, body, is_direct: true }) => {
                 let details = "mixer_direct_response";
                 Step::Reply(LocalReply { status, body, details, ..LocalReply::default() })
             }
-            Some(Next::Reply { status, body, is_direct: false }) => {
+            Ok(Next::Reply { status, body, is_direct: false }) => {
                 let flag = Some(Flag::Uaex);
                 Step::Reply(LocalReply { status, body, details, flag, ..LocalReply::default() })
             }
@@ -229,8 +236,10 @@ impl<'m> Connection<'m> {
         };
         let request = filter.request(facts, own);
         let worker = self.worker;
-        let Some(decision) = self.while_there(Box::pin(filter.check(&worker.channels, request))).await else {
-            return Step::Gone;
+        let asked = Box::pin(filter.check(&worker.channels, request));
+        let decision = match self.while_filtered(transaction, framing, asked).await {
+            Ok(decision) => decision,
+            Err(step) => return step,
         };
         match filter.settle(decision, found.and_then(|found| found.cluster())) {
             Verdict::Pass { grant, reroutes } => {
@@ -242,6 +251,7 @@ impl<'m> Connection<'m> {
                 }
                 if reroutes { Step::Reroute } else { Step::Pass }
             }
+            Verdict::NoMemory => without_memory("ext_authz_overflow"),
             Verdict::Refuse { mut denial, details } => Step::Reply(LocalReply {
                 status: denial.status.unwrap_or(403),
                 body: std::mem::take(&mut denial.body),
@@ -257,6 +267,7 @@ impl<'m> Connection<'m> {
     async fn ask_limiter(
         &mut self,
         transaction: &mut Transaction<'m>,
+        framing: Framing,
         filter: &Limiter,
         found: Option<Found<'m>>,
         own: Option<&RouteFilter>,
@@ -289,7 +300,10 @@ impl<'m> Connection<'m> {
             return Step::Pass;
         }
         let asked = Box::pin(filter.ask(&worker.channels, own, descriptors));
-        let Some(answer) = self.while_there(asked).await else { return Step::Gone };
+        let answer = match self.while_filtered(transaction, framing, asked).await {
+            Ok(answer) => answer,
+            Err(step) => return step,
+        };
         match filter.settle(answer, cluster) {
             Limited::Within(additions) => {
                 if let Err(unwritable) = additions.edit_request(&mut self.request) {
@@ -305,6 +319,7 @@ impl<'m> Connection<'m> {
                 let (details, flag) = ("request_rate_limited", Some(Flag::RL));
                 Step::Reply(LocalReply { status, body, details, flag, grpc_status, additions, denial: None })
             }
+            Limited::NoMemory => without_memory("rate_limiter_overflow"),
             Limited::Failed(None) => Step::Pass,
             Limited::Failed(Some(status)) => {
                 let (details, flag) = ("rate_limiter_error", Some(Flag::Rlse));

@@ -6,35 +6,107 @@ use std::task::Poll;
 
 use tokio::time::Instant;
 
+use super::body::Missing;
 use super::connection::Connection;
 use super::exchange::WATCH_INTERVAL;
+use super::filters::Step;
+use super::framing::Framing;
+use super::transaction::Transaction;
 use crate::stats::ManagerStat;
+use crate::timer::earlier;
+
+/// Time limits of a request that waits.
+#[derive(Debug, Default)]
+struct Limits {
+    /// Since its client last sent something.
+    idle: Option<std::time::Duration>,
+    /// Of a request that is not complete.
+    late: Option<Instant>,
+}
+
+/// Why a wait has ended without a result.
+enum Ended {
+    /// The client is gone.
+    Gone,
+    /// A time limit has passed: that of a request that is not complete, or not.
+    Late,
+    Idle,
+}
 
 impl Connection<'_> {
     /// Waits for `future`. What the client sends meanwhile is kept, 64 KiB at most, and its end ends the wait: `None`. Of a client that is
     /// not read from any more, a reset is noticed within a second.
     pub(super) async fn while_there<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        self.wait(Framing::Empty, Limits::default(), future).await.ok()
+    }
+
+    /// As [`while_there`](Self::while_there), on behalf of a filter: no longer than a stream on which nothing happens.
+    ///
+    /// Errors: what becomes of the request.
+    pub(super) async fn while_filtered<T>(
+        &mut self,
+        transaction: &mut Transaction<'_>,
+        framing: Framing,
+        future: impl Future<Output = T>,
+    ) -> Result<T, Step> {
+        let late = self.manager.request_timeout.map(|limit| transaction.began + limit);
+        let limits = Limits { idle: self.manager.stream_idle_timeout, late };
+        self.wait(framing, limits, future).await.map_err(|ended| match ended {
+            Ended::Gone => Step::Gone,
+            Ended::Late => self.without_body(transaction, Missing::Late),
+            Ended::Idle if self.client.is_incomplete(framing) => {
+                self.without_body(transaction, Missing::Idle)
+            }
+            // 408 says that the request was not received: its client may send it again.
+            Ended::Idle => self.without_body(transaction, Missing::Decision),
+        })
+    }
+
+    async fn wait<T>(
+        &mut self,
+        framing: Framing,
+        limits: Limits,
+        future: impl Future<Output = T>,
+    ) -> Result<T, Ended> {
         let mut future = pin!(future);
         let (client, timer) = (&mut self.client, &mut self.timer);
-        let (mut received, mut ended) = (0, None);
-        poll_fn(|cx| {
+        let Limits { idle: limit, mut late } = limits;
+        let mut idle = limit.map(|limit| Instant::now() + limit);
+        let (mut received, mut look) = (0, None);
+        let ended = poll_fn(|cx| {
             if let Poll::Ready(done) = future.as_mut().poll(cx) {
-                ended = Some(done);
-                return Poll::Ready(());
+                return Poll::Ready(Ok(done));
             }
+            let before = received;
             if client.poll_gone(cx, &mut received).is_ready() {
-                return Poll::Ready(());
+                return Poll::Ready(Err(Ended::Gone));
             }
-            while client.is_paused() {
-                if client.is_reset() {
-                    return Poll::Ready(());
+            if received > before {
+                idle = limit.map(|limit| Instant::now() + limit);
+            }
+            loop {
+                let is_paused = client.is_paused();
+                if is_paused && client.is_reset() {
+                    return Poll::Ready(Err(Ended::Gone));
                 }
-                timer.set(Some(Instant::now() + WATCH_INTERVAL));
+                look = look.filter(|_| is_paused);
+                look = look.or_else(|| is_paused.then(|| Instant::now() + WATCH_INTERVAL));
+                let next = earlier(earlier(idle, late), look);
+                timer.set(next);
                 if timer.poll(cx).is_pending() {
-                    break;
+                    return Poll::Pending;
+                }
+                if next == late {
+                    late = None;
+                    if client.is_incomplete(framing) {
+                        return Poll::Ready(Err(Ended::Late));
+                    }
+                } else if next == idle {
+                    return Poll::Ready(Err(Ended::Idle));
+                } else {
+                    look = None;
                 }
             }
-            Poll::Pending
         })
         .await;
         self.manager.stats.add(ManagerStat::DownstreamCxRxBytesTotal, received);

@@ -198,7 +198,8 @@ impl Sender {
             Some(call) => call,
             None => {
                 let authority = self.log.config.service.authority.as_str();
-                let method = Method { path: STREAM_ACCESS_LOGS, authority, timeout: None, header: None };
+                let path = STREAM_ACCESS_LOGS;
+                let method = Method { path, authority, timeout: None, header: None, once: true };
                 let opened = channels.open(self.log.cluster, &method).await;
                 let opened = opened.map_err(|status| Unsent { status, was_open: false })?;
                 *begun = Instant::now();

@@ -77,7 +77,7 @@ impl ClientConfig {
 impl ClientConfig {
     fn method(&self, path: &'static str) -> Method<'_> {
         let header = Some((forwarded::HEADER, &self.caller));
-        Method { path, authority: "mixer", timeout: Some(TIMEOUT), header }
+        Method { path, authority: "mixer", timeout: Some(TIMEOUT), header, once: path == REPORT }
     }
 }
 
@@ -106,7 +106,7 @@ impl Outcome {
 
     /// Whether the proxy has no place for the check.
     pub(super) fn is_overflow(&self) -> bool {
-        self.code == UNAVAILABLE && self.message == OVERFLOW && self.verdict.is_none()
+        self.code == UNAVAILABLE && self.message.starts_with(OVERFLOW) && self.verdict.is_none()
     }
 }
 

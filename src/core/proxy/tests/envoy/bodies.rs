@@ -237,6 +237,24 @@ fn checks_that_nobody_waits_for_are_counted_as_by_envoy() {
     compare_checks(&pair, 1, [1, 1]);
 }
 
+#[test]
+fn a_request_that_a_filter_does_not_decide_ends_as_with_envoy() {
+    let limit = "          server_name: edge\n";
+    let filter =
+        listener("stat_prefix: own").replace(limit, &format!("{limit}          stream_idle_timeout: 0.5s\n"));
+    // The server never answers.
+    let text = bootstrap_of(&filter, &[("authz", faulty(Fault::Hang).to_string())]);
+    let pair = Pair::start_with(Directory::new(), &text, &[]);
+    for request in [
+        "GET /up/any HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        "POST /up/any HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nabcde",
+    ] {
+        let [ours, envoys] = pair.ask(&[request]);
+        assert!(ours.starts_with("HTTP/1.1 504"), "{ours}");
+        assert_eq!(ours, envoys);
+    }
+}
+
 /// Compares what is counted of checks, once all have ended. `resets`: calls that are reset, by the proxy and by Envoy.
 fn compare_checks(pair: &Pair, total: u64, resets: [u64; 2]) {
     wait_for("all have ended", || {

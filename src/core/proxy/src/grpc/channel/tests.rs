@@ -23,7 +23,7 @@ fn cluster(ports: &[u16]) -> Arc<Cluster> {
 }
 
 fn method(timeout: Option<Duration>) -> Method<'static> {
-    Method { path: "/a.B/C", authority: "c", timeout, header: None }
+    Method { path: "/a.B/C", authority: "c", timeout, header: None, once: false }
 }
 
 /// Calls the cluster; returns how it ends, and after which time.
@@ -177,11 +177,12 @@ async fn no_call_begins_beyond_the_messages_that_nobody_waits_for() {
     let cluster = cluster(&[listener.local_addr().unwrap().port()]);
     let pools = Pools::new(&[Arc::clone(&cluster)]);
     let (channel, method) = (Channel::new(Some(0)), method(None));
-    let left = Left::new(MAX_LEFT);
+    let pool = pools.get(0).unwrap();
+    let left = Left::new(Rc::clone(&pool.left), MAX_LEFT);
     let status = channel.call(&pools, &method, Bytes::from_static(&[0; 5]).into()).await.unwrap_err();
-    assert_eq!(status.message(), OVERFLOW);
+    assert!(is_overflow(&status) && is_without_memory(&status), "{status:?}");
     drop(left);
-    assert_eq!(ALL_LEFT.get(), 0);
+    assert_eq!(pool.left.get(), 0);
     // A call whose caller leaves counts until it ends.
     let (takes, counts) = (Duration::from_millis(300), Rc::<[Cell<u32>; 2]>::default());
     let local = LocalSet::new();
@@ -191,13 +192,237 @@ async fn no_call_begins_beyond_the_messages_that_nobody_waits_for() {
         let left = tokio::time::timeout(takes / 2, channel.call(&pools, &method, message)).await;
         assert!(left.is_err(), "its caller is gone");
         tokio::task::yield_now().await;
-        let counted = ALL_LEFT.get();
-        while counts[0].get() == 0 || ALL_LEFT.get() > 0 {
+        let left = Rc::clone(&pools.get(0).unwrap().left);
+        let counted = left.get();
+        while counts[0].get() == 0 || left.get() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         counted
     });
     assert_eq!(tokio::time::timeout(Duration::from_secs(30), counted).await, Ok(1000));
+}
+
+#[tokio::test]
+async fn without_memory_for_a_call_filters_refuse_and_other_clusters_are_called() {
+    use crate::bootstrap::{ExtAuthzConfig, GrpcServiceConfig, RateLimitConfig};
+    use crate::connection_info::ConnectionInfo;
+    use crate::ext_authz::{Authorizer, Check, Facts, Verdict};
+    use crate::grpc::Channels;
+    use crate::rate_limit::{Limited, Limiter};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let clusters = [cluster(&[1]), cluster(&[listener.local_addr().unwrap().port()])];
+    let pools = Rc::new(Pools::new(&clusters));
+    let left = Left::new(Rc::clone(&pools.get(0).unwrap().left), MAX_LEFT);
+    let (channels, stats) = (Channels::new(Rc::clone(&pools)), Stats::default());
+    let (cluster, authority) = ("c".to_owned(), "c".to_owned());
+    let service = GrpcServiceConfig { cluster, authority, timeout: None };
+    let timeout = Some(Duration::from_secs(20));
+    let authorizer = ExtAuthzConfig {
+        service: service.clone(),
+        timeout,
+        failure_mode_allow: true,
+        failure_mode_allow_header: false,
+        status_on_error: 403,
+        body: None,
+        clear_route_cache: false,
+        include_tls_session: false,
+        charges_cluster: false,
+        stat_prefix: String::new(),
+    };
+    let limiter = RateLimitConfig {
+        service,
+        timeout,
+        domain: "d".to_owned(),
+        stage: 0,
+        failure_mode_deny: false,
+        status_on_error: 500,
+        limited_status: 429,
+        resource_exhausted: false,
+        tells_limits: false,
+        tells_limited: false,
+    };
+    let authorizer = Authorizer::new(&authorizer, "http.in", &clusters, &stats);
+    let limiter = Limiter::new(&limiter, &clusters, &stats);
+    let mut head = crate::head::Head::default();
+    head.read_request(b"GET /a HTTP/1.1\r\nhost: h\r\n\r\n", 10).unwrap();
+    let connection = ConnectionInfo::new(([10, 1, 2, 3], 5000).into(), ([192, 0, 2, 1], 443).into());
+    let check = || {
+        let (start, protocol) = (std::time::SystemTime::UNIX_EPOCH, "HTTP/1.1");
+        let facts = Facts { head: &head, connection: &connection, start, protocol, body: None };
+        Check::new(facts, std::collections::BTreeMap::new(), false)
+    };
+    let local = LocalSet::new();
+    drop(local.spawn_local(async move { answer_all(listener.accept().await.unwrap().0).await }));
+    let asked = local.run_until(async {
+        let verdict = authorizer.settle(authorizer.check(&channels, check()).await, None);
+        assert!(matches!(verdict, Verdict::NoMemory), "{verdict:?}");
+        let limited = limiter.settle(limiter.ask(&channels, None, Vec::new()).await, 0);
+        assert!(matches!(limited, Limited::NoMemory), "{limited:?}");
+        let message = Framed::from(Bytes::from_static(&[0; 5]));
+        channels.call(Some(1), &method(timeout), message).await.unwrap();
+        // Nobody listens there: that is as configured.
+        drop(left);
+        let verdict = authorizer.settle(authorizer.check(&channels, check()).await, None);
+        assert!(matches!(verdict, Verdict::Pass { .. }), "{verdict:?}");
+        let limited = limiter.settle(limiter.ask(&channels, None, Vec::new()).await, 0);
+        assert!(matches!(limited, Limited::Failed(None)), "{limited:?}");
+    });
+    tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+}
+
+/// Answers a call of gRPC.
+fn answer(mut respond: h2::server::SendResponse<Bytes>) {
+    let mut head = http::Response::new(());
+    head.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    let mut body = respond.send_response(head, false).unwrap();
+    body.send_data(Bytes::from_static(&[0; 5]), false).unwrap();
+    let status = [(http::HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"))];
+    body.send_trailers(status.into_iter().collect()).unwrap();
+}
+
+/// Answers the calls of a connection.
+async fn answer_all(stream: tokio::net::TcpStream) {
+    let mut connection = h2::server::handshake(stream).await.unwrap();
+    while let Some(Ok((_, respond))) = connection.accept().await {
+        answer(respond);
+    }
+}
+
+/// Waits until a connection has brought the head of its first call.
+async fn first_head(stream: &mut tokio::net::TcpStream) {
+    use tokio::io::AsyncReadExt as _;
+    let mut received = Vec::new();
+    while !received.windows(5).any(|frame| frame == [1, 4, 0, 0, 0]) {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.unwrap();
+        assert!(count > 0, "{received:?}");
+        received.extend_from_slice(&piece[..count]);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_a_graceful_end_leaves_out_lets_nothing_pass() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    // Of so many connections one after the other; the next one serves.
+    for (ends, is_answered) in [(1_u32, true), (4, true), (u32::MAX, false)] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+        let pools = Pools::new(&[Arc::clone(&cluster)]);
+        let local = LocalSet::new();
+        drop(local.spawn_local(async move {
+            for _ in 0..ends {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+                first_head(&mut stream).await;
+                // GOAWAY without an error, before the first stream.
+                stream.write_all(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).await.unwrap();
+                stream.shutdown().await.unwrap();
+                let _ = stream.read_to_end(&mut Vec::new()).await;
+            }
+            answer_all(listener.accept().await.unwrap().0).await;
+        }));
+        let asked = local.run_until(async move {
+            let message = Bytes::from_static(&[0; 5]).into();
+            Channel::new(Some(0)).call(&pools, &method(Some(Duration::from_secs(30))), message).await
+        });
+        match tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap() {
+            Ok(_) => assert!(is_answered),
+            Err(status) => {
+                assert!(!is_answered && is_overflow(&status) && !is_unanswered(&status), "{status:?}")
+            }
+        }
+        assert_eq!(cluster.hosts()[0].failed.load(Ordering::Relaxed), 0, "the host is not to blame");
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_not_taken_in_its_time_is_no_timeout_of_the_host() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let local = LocalSet::new();
+    drop(local.spawn_local(refuse(listener, Rc::new(Cell::new(u32::MAX)))));
+    let asked = local.run_until(async move {
+        // Once the connection is there.
+        let channel = Channel::new(Some(0));
+        let message = || Framed::from(Bytes::from_static(&[0; 5]));
+        drop(channel.call(&pools, &method(None), message()).await);
+        let begun = Instant::now();
+        let outcome = channel.call(&pools, &method(Some(Duration::from_millis(150))), message()).await;
+        (outcome.unwrap_err(), begun.elapsed())
+    });
+    let (status, elapsed) = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+    assert!(is_overflow(&status) && elapsed < PLACE_TIMEOUT, "{status:?} after {elapsed:?}");
+    let host = &cluster.hosts()[0];
+    let counts = [&host.timed_out, &host.failed].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!((counts, cluster.stats.block.get(ClusterStat::UpstreamRqTimeout)), ([0, 0], 0));
+}
+
+#[tokio::test]
+async fn a_call_on_a_connection_that_was_dead_is_repeated_once() {
+    for (deaths, is_answered) in [(1, true), (2, false)] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+        let pools = Pools::new(&[Arc::clone(&cluster)]);
+        let local = LocalSet::new();
+        drop(local.spawn_local(async move {
+            // The first connection answers one call, and is reset by the next one.
+            let (stream, _) = listener.accept().await.unwrap();
+            stream.set_zero_linger().unwrap();
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            answer(connection.accept().await.unwrap().unwrap().1);
+            let called = connection.accept().await;
+            drop((called, connection));
+            for _ in 1..deaths {
+                // Nothing comes on it at all.
+                let (mut stream, _) = listener.accept().await.unwrap();
+                stream.set_zero_linger().unwrap();
+                first_head(&mut stream).await;
+            }
+            answer_all(listener.accept().await.unwrap().0).await;
+        }));
+        let asked = local.run_until(async move {
+            let channel = Channel::new(Some(0));
+            let message = || Framed::from(Bytes::from_static(&[0; 5]));
+            channel.call(&pools, &method(None), message()).await.unwrap();
+            // What follows the answer has come as well.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            channel.call(&pools, &method(None), message()).await
+        });
+        let outcome = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+        match outcome {
+            Ok(_) => assert!(is_answered),
+            Err(status) => assert!(!is_answered && is_unanswered(&status), "{status:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_a_sign_of_its_host_is_tried_before_a_call() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let local = LocalSet::new();
+    drop(local.spawn_local(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        answer(connection.accept().await.unwrap().unwrap().1);
+        // Until the answer is sent; afterwards nobody is there.
+        let _ = tokio::time::timeout(Duration::from_millis(200), connection.accept()).await;
+        answer_all(listener.accept().await.unwrap().0).await;
+        drop(connection);
+    }));
+    let asked = local.run_until(async move {
+        let channel = Channel::new(Some(0));
+        let message = || Framed::from(Bytes::from_static(&[0; 5]));
+        channel.call(&pools, &method(None), message()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        tokio::time::pause();
+        tokio::time::advance(SILENCE).await;
+        tokio::time::resume();
+        channel.call(&pools, &method(Some(Duration::from_secs(20))), message()).await
+    });
+    assert!(tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap().is_ok());
 }
 
 /// A server that refuses so many streams of each connection, and answers what follows.
@@ -269,37 +494,37 @@ async fn a_limit_in_front_of_a_server_lets_nothing_pass() {
     }
 }
 
-/// A server that ends the connection with GOAWAY once a call has begun, of which that says it was seen.
-async fn go_away(listener: tokio::net::TcpListener, code: u8) {
+/// A server that ends the connection with GOAWAY once a call has begun, of which that says it was seen. `resets`: with a reset of TCP some time
+/// later.
+async fn go_away(listener: tokio::net::TcpListener, code: u8, resets: bool) {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let (mut stream, _) = listener.accept().await.unwrap();
     stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
-    let mut received = Vec::new();
-    // HEADERS of the first stream.
-    while !received.windows(5).any(|frame| frame == [1, 4, 0, 0, 0]) {
-        let mut piece = [0; 4096];
-        let count = stream.read(&mut piece).await.unwrap();
-        assert!(count > 0, "{received:?}");
-        received.extend_from_slice(&piece[..count]);
-    }
+    first_head(&mut stream).await;
     stream.write_all(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, code]).await.unwrap();
+    if resets {
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        stream.set_zero_linger().unwrap();
+        return;
+    }
     stream.shutdown().await.unwrap();
-    let _ = stream.read_to_end(&mut received).await;
+    let _ = stream.read_to_end(&mut Vec::new()).await;
 }
 
 #[tokio::test]
 async fn a_connection_that_the_server_ends_with_an_error_lets_nothing_pass() {
-    for code in [0, 1, 2, 3, 11] {
+    for (code, resets) in [(0, false), (1, false), (2, false), (3, false), (11, false), (0, true), (11, true)]
+    {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let cluster = cluster(&[listener.local_addr().unwrap().port()]);
         let pools = Pools::new(&[Arc::clone(&cluster)]);
         let local = LocalSet::new();
-        drop(local.spawn_local(go_away(listener, code)));
+        drop(local.spawn_local(go_away(listener, code, resets)));
         let asked = local.run_until(async move {
             let message = Bytes::from_static(&[0; 5]).into();
             Channel::new(Some(0)).call(&pools, &method(None), message).await
         });
         let status = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap().unwrap_err();
-        assert_eq!(is_unanswered(&status), code == 0, "{code}: {status:?}");
+        assert_eq!(is_unanswered(&status), code == 0, "{code} {resets}: {status:?}");
     }
 }

@@ -113,7 +113,8 @@ impl ServerStream {
 
     /// How much was read of the body ahead of its host, and whether that is all of it.
     pub(in crate::http) fn ahead(&self) -> (usize, bool) {
-        (self.ahead.as_ref().map_or(0, |kept| kept.len()), self.is_empty || self.is_seen)
+        let is_whole = self.is_empty || self.is_seen || self.body.is_end_stream();
+        (self.ahead.as_ref().map_or(0, |kept| kept.len()), is_whole)
     }
 
     /// What was read ahead.
