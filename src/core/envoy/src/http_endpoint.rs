@@ -193,7 +193,7 @@ impl Endpoint {
         let (check, source) = {
             let published = self.shared.runtime().load();
             // Before routing: for Envoy 503 is an error, so that its failure mode decides, and every other status is an answer.
-            if let Some(why) = &published.withheld {
+            if let Some(why) = &published.told {
                 return plain(
                     StatusCode::SERVICE_UNAVAILABLE,
                     &format!("no configuration is served: {why}\n"),
