@@ -67,6 +67,9 @@ fn checks_whose_callers_leave_are_counted_once_logged_and_tell_of_the_handler() 
             && [r#"error="true""#, r#"handler="hang.istio-system""#].iter().all(|label| line.contains(label))
     });
     assert!(failed.is_some_and(|line| line.ends_with(" 3")), "{failed:?}");
+    let of_rule =
+        all.lines().find(|line| line.starts_with("mixer_rule_errors_total{") && line.contains("\"hang."));
+    assert!(of_rule.is_some_and(|line| line.ends_with(" 3")), "{of_rule:?}");
     let latencies = format!("grpc_io_server_server_latency_count{{grpc_server_method=\"{check_of_envoy}\"}}");
     assert_eq!(value(&all, &latencies), 3, "{all}");
     counted(&setting, DEGRADED, 1);

@@ -55,6 +55,7 @@ struct PendingCall<'t> {
     at: usize,
     /// Its entry in the trace, if the request is traced.
     traced: Option<CallTrace>,
+    route: &'t Route,
     destination: &'t Destination,
     started: Instant,
     reply: Reply<CheckResult>,
@@ -226,6 +227,7 @@ impl<'t, 'c> Operation<'t, 'c> {
                 self.pending.push(PendingCall {
                     at: self.results.len(),
                     traced,
+                    route,
                     destination,
                     started,
                     reply,
@@ -328,7 +330,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
         let context = self.context;
         let pending = std::mem::take(&mut self.pending).into_iter().map(|call| async move {
-            let result = context.settle(call.destination, call.started, call.reply).await;
+            let result = context.settle((Some(call.route), call.destination), call.started, call.reply).await;
             trace_result(context, call.traced, &result);
             (call.at, result)
         });
