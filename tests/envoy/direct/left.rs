@@ -188,3 +188,18 @@ fn a_client_that_speaks_another_protocol_is_told_in_the_log_with_the_cure() {
         );
     }
 }
+
+/// Its proxy makes a refusal with an empty body of the answer, and tells nobody why.
+#[test]
+fn a_client_that_speaks_http2_to_a_port_of_http1_is_told_in_the_log() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let setting = Setting::start(&["--envoy-http-address", &address]);
+    let mut stream = TcpStream::connect(&address).expect("it listens");
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("it is written");
+    let local = stream.local_addr().expect("an address").to_string();
+    let cure = "the client speaks HTTP/2, and this port HTTP/1.1";
+    setting.server.wait_for_log(cure);
+    let log = setting.server.log();
+    let line = log.lines().find(|line| line.contains(cure)).unwrap_or_default();
+    assert!(line.contains(&local), "{line}");
+}
