@@ -202,6 +202,35 @@ fn a_dump_has_adapters_out_of_process() {
     assert!(debug.contains(template), "{debug}");
 }
 
+/// A quota is one whoever allocates it: requests of Envoy can be charged to that of an adapter, and that they are not is told.
+#[test]
+fn a_quota_of_an_adapter_out_of_process_is_known_to_envoy() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gate").display().to_string();
+    assert_eq!(run(&["mixer", "adapter", "new", "gate", "--directory", &path]).code, 0);
+    let config = format!("{path}/config");
+    let told = |spec: &str| {
+        let bridge = format!(
+            "apiVersion: config.istio.io/v1alpha2\nkind: envoybridge\nmetadata: {{name: default, namespace: istio-system}}\nspec: {spec}\n"
+        );
+        std::fs::write(format!("{config}/bridge.yaml"), bridge).unwrap();
+        let ran = run(&["mixer", "validate", "-o", "plain", &config]);
+        (ran.code, ran.out + &ran.err)
+    };
+    let dump = run(&["mixer", "routes", "show", "--config", &config, "-o", "json"]).out;
+    let quota = "gate-quota";
+    assert!(dump.contains(&format!("{quota}.instance.istio-system")), "{dump}");
+    let (_, uncharged) = told("{check: {mode: enforce}}");
+    assert!(uncharged.contains("quota-uncharged") && uncharged.contains(quota), "{uncharged}");
+    let charged = format!("{{check: {{quotaSpec: [{{rules: [{{quotas: [{{quota: {quota}}}]}}]}}]}}}}");
+    let limited =
+        format!("{{ratelimit: {{quotas: [{{domain: shop, entries: {{user: '*'}}, quota: {quota}}}]}}}}");
+    for spec in [charged, limited] {
+        let (code, problems) = told(&spec);
+        assert!(code == 0 && !problems.contains("quota-un"), "{spec}: {problems}");
+    }
+}
+
 #[test]
 fn a_new_adapter_overwrites_nothing() {
     let directory = tempfile::tempdir().unwrap();

@@ -101,6 +101,22 @@ fn a_server_that_is_gone_is_shown_as_gone_until_it_is_back() {
     browser.wait(&live);
 }
 
+/// Each process begins with the same number of its configuration.
+#[test]
+fn a_page_that_is_not_live_is_that_of_the_process_that_answers() {
+    let mut stage = Stage::new(&[]);
+    let browser = Browser::start();
+    browser.open(&stage.url("/routesz/"));
+    browser.run("document.querySelector('main').firstElementChild.textContent = 'of the process before'");
+    browser.wait("document.querySelector('main').textContent.includes('of the process before')");
+    assert_eq!(stage.server.terminate(), Ok(Some(0)));
+    browser.wait("document.querySelector('#state')?.textContent === 'gone'");
+    let ports = stage.server.ports;
+    stage.server = Server::on(stage.configuration.path()).on_ports(ports).start();
+    browser.wait("document.querySelector('#gone') === null");
+    browser.wait("!document.querySelector('main').textContent.includes('of the process before')");
+}
+
 /// Their connections, on both widths.
 #[test]
 fn a_thousand_callers_fit_the_page() {

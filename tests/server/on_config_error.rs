@@ -318,7 +318,8 @@ fn a_misspelt_annotation_is_one_error_for_everybody() {
          (did you mean `mixer.dev/on-error`?)"
     );
     let said = check(&server);
-    assert!(said.contains(&format!("no configuration is served: {why}")), "{said}");
+    let place = format!("of unwelcome-client.rule.istio-system in {root}/deny.yaml, line 39");
+    assert!(said.contains("no configuration is served: error `") && said.contains(&place), "{said}");
     assert_eq!(verbose(&server)["configuration"]["withheld"], why);
     assert!(!server.log().contains("Built new config.Snapshot"), "nothing serves\n{}", server.log());
     let page =
@@ -535,7 +536,7 @@ fn every_command_refuses_a_document_that_is_no_resource() {
             let server = Server::on(directory.path()).native().with(&["--config-on-error", mode]).start();
             let said = check(&server);
             assert!(
-                said.contains("no configuration is served: ") && said.contains("bob.yaml:"),
+                said.contains("no configuration is served: ") && said.contains("bob.yaml,"),
                 "{mode}: {said}"
             );
         }

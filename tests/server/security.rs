@@ -15,7 +15,7 @@ use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 use tonic_reflection::pb::v1::{ServerReflectionRequest, ServerReflectionResponse};
 
 use crate::certificates::{Authority, Files, Issued, put};
-use crate::support::{DEADLINE, Finished, Server, python, run_mixer as mixer, wait_for};
+use crate::support::{DEADLINE, Finished, Server, free_port, python, run_mixer as mixer, wait_for};
 
 const WEB: &str = "spiffe://cluster.local/ns/shop/sa/web";
 
@@ -432,7 +432,9 @@ fn texts_of_conditions_are_told_to_clients_on_this_host_only() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = directory.path().join("policy.yaml");
         std::fs::write(&file, RULE.replace("VALUE", first)).expect("it is writable");
-        let server = Server::on(directory.path()).native().start();
+        let [checks, limits] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
+        let for_envoy = ["--envoy-http-address", &checks, "--envoy-ratelimit-http-address", &limits];
+        let server = Server::on(directory.path()).native().with(&for_envoy).start();
         std::fs::write(&file, RULE.replace("VALUE", BROKEN)).expect("it is writable");
         let url = server.monitoring_url("/readyz?verbose");
         let whole = crate::support::wait_for(crate::support::DEADLINE, || {
@@ -449,6 +451,28 @@ fn texts_of_conditions_are_told_to_clients_on_this_host_only() {
             ["\"firstError\"", "policy.yaml", "rule.istio-system", "its text is for clients on this host"];
         for text in told {
             assert!(answer.contains(text), "{text}: {answer}");
+        }
+        if first != BROKEN {
+            continue;
+        }
+        // Callers pass on what they are told, wherever they are.
+        let asked =
+            |method: &str, url: String| crate::support::http(method, &url, "{}").expect("an answer").body;
+        let told = [
+            mixer(&["check", "-m", &server.address(), "-s", "request.path=/"]).stdout,
+            mixer(&["report", "-m", &server.address(), "-s", "request.path=/"]).stdout,
+            asked("GET", format!("http://{checks}/check/")),
+            asked("POST", format!("http://{limits}/json")),
+            asked("GET", format!("http://{limits}/rlconfig")),
+        ];
+        for told in told {
+            assert!(!told.contains("s3cr3tvalue99"), "{told}");
+            let place = [
+                " of gate.rule.istio-system in ",
+                "policy.yaml, line ",
+                "; the log of the server has its text",
+            ];
+            assert!(place.iter().all(|place| told.contains(place)), "{told}");
         }
     }
 }

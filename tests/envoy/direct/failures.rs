@@ -2,6 +2,7 @@
 
 use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::auth::v3::CheckResponse;
+use mixer_wire::envoy::service::auth::v3::check_response::HttpResponse;
 use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use prost::Message as _;
 
@@ -56,6 +57,29 @@ fn a_handler_that_panics_opens_nothing() {
         body.contains(r#"mixer_check_ignored_failures_total{handler="broken.istio-system"} 1"#),
         "{body}"
     );
+}
+
+/// Clients of Envoy read no names, addresses or texts of backends of what failed, although its rule refuses then.
+#[test]
+fn a_refusal_by_a_failure_tells_clients_nothing() {
+    let failing = BROKEN.replace("INSTANCE", "nothing");
+    let denied = failing.replace(
+        "name: broken, namespace",
+        "name: broken, annotations: {mixer.dev/on-error: deny}, namespace",
+    );
+    for (names, told) in [(false, false), (true, true)] {
+        let setting = Setting::on(&(with_check(&format!("{{denyBodyNames: {names}}}")) + &denied), &[]);
+        let answer = setting.client().call(AUTHORIZATION, super::check_request("/", "ann"), None);
+        let answer = CheckResponse::decode(answer.expect("an answer")).expect("a response");
+        let Some(HttpResponse::DeniedResponse(response)) = answer.http_response else { panic!("{answer:?}") };
+        assert_eq!(response.body.contains("broken"), told, "{}", response.body);
+        assert_eq!(response.body.contains("PERMISSION_DENIED:the request cannot be evaluated"), !told);
+        let status = answer.status.expect("a status");
+        assert!(
+            status.code == 7 && status.message.contains("handler `broken.istio-system` failed: "),
+            "{status:?}"
+        );
+    }
 }
 
 /// A handler that a caller makes fail does not open what no rule allows.

@@ -67,6 +67,9 @@ fn checks_whose_callers_leave_are_counted_once_logged_and_tell_of_the_handler() 
             && [r#"error="true""#, r#"handler="hang.istio-system""#].iter().all(|label| line.contains(label))
     });
     assert!(failed.is_some_and(|line| line.ends_with(" 3")), "{failed:?}");
+    let of_rule =
+        all.lines().find(|line| line.starts_with("mixer_rule_errors_total{") && line.contains("\"hang."));
+    assert!(of_rule.is_some_and(|line| line.ends_with(" 3")), "{of_rule:?}");
     let latencies = format!("grpc_io_server_server_latency_count{{grpc_server_method=\"{check_of_envoy}\"}}");
     assert_eq!(value(&all, &latencies), 3, "{all}");
     counted(&setting, DEGRADED, 1);
@@ -159,8 +162,47 @@ fn checks_that_the_pool_refuses_are_counted_as_such() {
     assert!(first.join().expect("it does not panic"), "no answer");
     let all = counted(&setting, r#"bridge_check_total{code="CANCELLED",result="error"}"#, 1);
     assert_eq!(value(&all, &of_calls("envoy.service.auth.v3.Authorization/Check", "RESOURCE_EXHAUSTED")), 1);
-    let written = wait_for(DEADLINE, || Some(setting.lines("log")).filter(|lines| !lines.is_empty()));
-    assert_eq!(written.map(|lines| lines.len()), Some(1), "that of the first");
+    assert_eq!(value(&all, r#"bridge_check_total{code="RESOURCE_EXHAUSTED",result="error"}"#), 1, "{all}");
+    let written = wait_for(DEADLINE, || Some(setting.lines("log")).filter(|lines| lines.len() == 2));
+    let lines = written.unwrap_or_else(|| panic!("{:?}", setting.lines("log")));
+    let line = lines.iter().find(|line| line["error"]["name"] == "RESOURCE_EXHAUSTED");
+    let line = line.unwrap_or_else(|| panic!("{lines:?}"));
+    assert_eq!(line["attributes"]["request.path"], "/hang", "{line}");
+    assert_eq!(line["handlers"][0]["error"], "the call was refused before it was asked", "{line}");
+}
+
+/// A check that is shed is one that the failure mode of the proxy decides, which may let it pass.
+#[test]
+fn calls_that_are_shed_are_counted_and_logged() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let arguments = [
+        "--load-shedding-mode=enforce",
+        "--max-requests-per-second=0.01",
+        "--burst-size=1",
+        "--decision-log=$DIRECTORY/log",
+        "--envoy-http-address",
+        &address,
+    ];
+    let setting = Setting::start(&arguments);
+    let mut client = setting.client();
+    assert_eq!(check(&mut client, "/", "ann").expect("an answer"), 0);
+    assert!(check(&mut client, "/shed", "ann").is_err(), "it is shed");
+    assert!(client.call(LIMITS, super::limit_request("a"), None).is_err(), "it is shed");
+    let over_http = http("GET", &format!("http://{address}/check/shed"), "").expect("an answer");
+    assert_eq!(over_http.status, 503);
+    let outside = http("GET", &format!("http://{address}/elsewhere"), "").expect("an answer");
+    assert_eq!(outside.status, 404);
+    let all = metrics(&setting);
+    assert_eq!(value(&all, r#"bridge_check_total{code="RESOURCE_EXHAUSTED",result="error"}"#), 2, "{all}");
+    assert_eq!(value(&all, r#"bridge_check_total{code="NOT_FOUND",result="deny"}"#), 1, "{all}");
+    assert_eq!(value(&all, &of_calls("ext_authz.http/Check", "NOT_FOUND")), 1, "{all}");
+    assert_eq!(value(&all, r#"bridge_ratelimit_total{domain="shop",result="error"}"#), 1, "{all}");
+    let written = wait_for(DEADLINE, || Some(setting.lines("log")).filter(|lines| lines.len() == 5));
+    let lines = written.unwrap_or_else(|| panic!("{:?}", setting.lines("log")));
+    let shed = lines.iter().filter(|line| line["error"]["name"] == "RESOURCE_EXHAUSTED").count();
+    assert_eq!(shed, 3, "{lines:?}");
+    let paths = lines.iter().filter(|line| line["attributes"]["request.path"] == "/shed").count();
+    assert_eq!(paths, 2, "{lines:?}");
 }
 
 #[test]
@@ -184,4 +226,19 @@ fn a_client_that_speaks_another_protocol_is_told_in_the_log_with_the_cure() {
             "{line}"
         );
     }
+}
+
+/// Its proxy makes a refusal with an empty body of the answer, and tells nobody why.
+#[test]
+fn a_client_that_speaks_http2_to_a_port_of_http1_is_told_in_the_log() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let setting = Setting::start(&["--envoy-http-address", &address]);
+    let mut stream = TcpStream::connect(&address).expect("it listens");
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("it is written");
+    let local = stream.local_addr().expect("an address").to_string();
+    let cure = "the client speaks HTTP/2, and this port HTTP/1.1";
+    setting.server.wait_for_log(cure);
+    let log = setting.server.log();
+    let line = log.lines().find(|line| line.contains(cure)).unwrap_or_default();
+    assert!(line.contains(&local), "{line}");
 }

@@ -79,7 +79,7 @@ fn without_configuration_nothing_is_answered_over_http() {
     let directory = tempfile::tempdir().expect("a directory");
     let [checks, limits] = [(); 2].map(|()| format!("127.0.0.1:{}", free_port()));
     let arguments = ["--envoy-http-address", &checks, "--envoy-ratelimit-http-address", &limits];
-    let _server = Server::on(directory.path()).native().with(&arguments).start();
+    let server = Server::on(directory.path()).native().with(&arguments).start();
     for (address, method, path, body) in [
         (&checks, "GET", "/check/cart", ""),
         (&checks, "POST", "/cart", "{}"),
@@ -96,5 +96,14 @@ fn without_configuration_nothing_is_answered_over_http() {
         let answer = http(method, &format!("http://{address}{path}"), body).expect("an answer");
         assert_eq!(answer.status, 503, "{path}: {}", answer.body);
         assert!(answer.body.starts_with("no configuration is served: "), "{path}: {}", answer.body);
+    }
+    // Whatever the failure mode of the proxy makes of them, they are counted.
+    let metrics = http("GET", &server.monitoring_url("/metrics"), "").expect("metrics").body;
+    for counted in [
+        r#"bridge_check_total{code="UNAVAILABLE",result="error"} 2"#,
+        r#"bridge_ratelimit_total{domain="other",result="error"} 2"#,
+        r#"grpc_io_server_completed_rpcs{grpc_server_method="ext_authz.http/Check",grpc_server_status="UNAVAILABLE"} 2"#,
+    ] {
+        assert!(metrics.contains(counted), "{counted}: {metrics}");
     }
 }

@@ -1,6 +1,6 @@
 //! Bounds the calls that wait for handlers.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,13 +12,13 @@ use mixer_base::pool::Pool;
 use mixer_base::task;
 
 thread_local! {
-    /// Whether this thread drops a call that its pool refused.
-    static REFUSES: Cell<bool> = const { Cell::new(false) };
+    /// Why the pool refused the call that this thread drops.
+    static REFUSAL: RefCell<Option<GrpcError>> = const { RefCell::new(None) };
 }
 
-/// Whether this thread drops a call that its pool refused: its caller is told so. In a `Drop`; otherwise it is false.
-pub(crate) fn is_refusing() -> bool {
-    REFUSES.get()
+/// What the caller of a call is told that its pool refused, and that this thread drops. In a `Drop`; otherwise `None`.
+pub(crate) fn refusal() -> Option<GrpcError> {
+    REFUSAL.with_borrow(Clone::clone)
 }
 
 /// The pool of the calls on all workers, for every service. Synchronous calls bypass it.
@@ -92,24 +92,23 @@ impl CallPool {
                 Ok(permit) => permit,
                 Err(_) => {
                     let text = "the deadline of the call passed while it waited in the queue";
-                    refuse(call);
-                    return Err(GrpcError::new(Code::DeadlineExceeded, text));
+                    return Err(refuse(call, GrpcError::new(Code::DeadlineExceeded, text)));
                 }
             },
         };
         let Ok(_permit) = permit else {
-            refuse(call);
-            return Err(GrpcError::new(self.rejection, OVERLOADED));
+            return Err(refuse(call, GrpcError::new(self.rejection, OVERLOADED)));
         };
         std::future::poll_fn(|cx| poll_call(call.as_mut(), cx)).await
     }
 }
 
-/// Drops a call that is refused.
-fn refuse<F>(mut call: Pin<&mut Option<F>>) {
-    REFUSES.set(true);
+/// Drops a call that is refused. Returns what its caller is told.
+fn refuse<F>(mut call: Pin<&mut Option<F>>, error: GrpcError) -> GrpcError {
+    REFUSAL.set(Some(error.clone()));
     call.set(None);
-    REFUSES.set(false);
+    REFUSAL.set(None);
+    error
 }
 
 /// Polls a call. A panic (while the message is decoded, in an adapter, while the answer is encoded) becomes its status.

@@ -61,7 +61,7 @@ impl MixerService {
         // Boxed, so that the future of an unobserved call stays small.
         Box::pin(async {
             let left = IfLeft::new(|error| {
-                observation.note_left();
+                observation.note_left(&error);
                 complete(&observation, &body, &Err(error));
             });
             let response = check::respond(&self.worker, &body, &call, Some(observation.trace())).await;
@@ -93,7 +93,7 @@ impl MixerService {
         };
         Box::pin(async {
             let left = IfLeft::new(|error| {
-                observation.note_left();
+                observation.note_left(&error);
                 complete(&observation, &body, &Err(error));
             });
             let response = report::respond(&self.worker, &body, &call, Some(observation.trace())).await;

@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime};
 use bytes::Bytes;
 
 use super::call::{CallInfo, Operation};
-use super::grpc::GrpcError;
+use super::grpc::{Code, GrpcError};
 use super::spans::{CallStart, ServerSpanContext, spans_of};
 use mixer_engine::decision::{
     AnswerFailure, AnsweredCall, CallAnswer, CallerText, DecisionLog, DecisionTargets,
@@ -117,11 +117,22 @@ impl Observation<'_> {
         self.exchanges.borrow_mut().push(Exchange { request, response, trace_end });
     }
 
-    /// Notes that the call ends without an answer, and which handlers had not answered. A recording does not have such a call: what it would
-    /// have been answered is not known.
-    pub fn note_left(&self) {
+    /// Notes that the call ends with this error before its handlers have answered, and which have not. A recording does not have such a
+    /// call: what it would have been answered is not known.
+    pub fn note_left(&self, error: &GrpcError) {
         self.has_left.set(true);
-        self.trace.borrow_mut().note_left();
+        let is_refused = !matches!(error.code, Code::Cancelled | Code::Internal);
+        let why = if is_refused {
+            "the call was refused before it was asked"
+        } else {
+            "no answer before the caller left"
+        };
+        self.trace.borrow_mut().note_left(why);
+    }
+
+    /// Whether a request is recorded.
+    pub fn has_request(&self) -> bool {
+        !self.exchanges.borrow().is_empty()
     }
 
     /// Hands the finished call to the observers.

@@ -76,26 +76,18 @@ impl UnaryMethod {
         if let Err(error) = grpc::require_post(head.method()) {
             return grpc::response(Err(error));
         }
-        let mut unanswered = self.counters.as_deref().map(|counters| Unanswered::new(counters, started));
+        let mut unanswered = Unanswered::new(self.counters.as_deref(), shedder.as_deref(), started);
         let due = started + *receive_timeout;
         let due = call.deadline.map_or(due, |deadline| deadline.min(due));
         let result = match receive(body, *max_message, due).await {
             Ok(message) => {
-                if let Some(unanswered) = &mut unanswered {
-                    unanswered.received = message.len();
-                }
+                unanswered.received = message.len();
                 pool.run(pin!(Some(handle(message, call))), call.deadline).await
             }
             Err(error) => Err(error),
         }
         .or_else(otherwise);
-        let took = started.elapsed();
-        if let Some(unanswered) = unanswered {
-            unanswered.end(took, &result);
-        }
-        if let Some(shedder) = shedder {
-            shedder.completed(took);
-        }
+        unanswered.end(started.elapsed(), &result);
         grpc::response(result)
     }
 }
@@ -106,17 +98,25 @@ async fn receive(mut body: RequestBody, max_message: usize, due: Instant) -> Res
 }
 
 /// A call that is not answered. If it is dropped, its caller has left, and it counts as CANCELLED.
+///
+/// Its latency is a sample for load shedding either way: the callers of a slow server leave. One that left before its message was there
+/// is none, since nothing was done for it.
 pub struct Unanswered<'m> {
-    counters: &'m RpcCounters,
+    counters: Option<&'m RpcCounters>,
+    shedder: Option<&'m LoadShedder>,
     started: Instant,
     /// Bytes of its messages so far.
     pub received: usize,
 }
 
 impl<'m> Unanswered<'m> {
-    /// A call that began at `started`.
-    pub fn new(counters: &'m RpcCounters, started: Instant) -> Self {
-        Self { counters, started, received: 0 }
+    /// A call that began at `started`, recorded in `counters`, with a sample for `shedder`.
+    pub fn new(
+        counters: Option<&'m RpcCounters>,
+        shedder: Option<&'m LoadShedder>,
+        started: Instant,
+    ) -> Self {
+        Self { counters, shedder, started, received: 0 }
     }
 
     /// Records the call with its status, latency, and the bytes of its messages.
@@ -130,13 +130,62 @@ impl<'m> Unanswered<'m> {
 
     /// Records the call with this status, its latency, and the bytes that are sent.
     pub fn end_with(self, code: Code, took: Duration, sent: usize) {
-        self.counters.record(code as i32, took, self.received, sent);
+        self.record(code, took, sent);
+        self.sample(took);
         std::mem::forget(self);
+    }
+
+    fn record(&self, code: Code, took: Duration, sent: usize) {
+        if let Some(counters) = self.counters {
+            counters.record(code as i32, took, self.received, sent);
+        }
+    }
+
+    fn sample(&self, took: Duration) {
+        if let Some(shedder) = self.shedder {
+            shedder.completed(took);
+        }
     }
 }
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        self.counters.record(Code::Cancelled as i32, self.started.elapsed(), self.received, 0);
+        let took = self.started.elapsed();
+        self.record(Code::Cancelled, took, 0);
+        if self.received > 0 {
+            self.sample(took);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load_shedding::{Demand, LoadSheddingMode, LoadSheddingOptions};
+    use mixer_attribute::SignedDuration;
+    use mixer_base::metrics::{Family, Metrics};
+
+    /// Who waits for a slow server and who leaves it tell its latency alike.
+    #[test]
+    fn the_latency_of_a_call_counts_also_if_its_caller_leaves() {
+        let options = LoadSheddingOptions {
+            mode: LoadSheddingMode::Enforce,
+            average_latency_threshold: SignedDuration::from_millis(100),
+            ..LoadSheddingOptions::default()
+        };
+        let is_shed = |received: usize, is_left: bool| {
+            let throttled = Metrics::new().counter(Family::LoadSheddingThrottled, &[]);
+            let shedder = LoadShedder::new(&options, throttled).expect("there is a limit");
+            let started = Instant::now().checked_sub(Duration::from_secs(2)).expect("the machine is up");
+            let mut call = Unanswered::new(None, Some(&shedder), started);
+            call.received = received;
+            match is_left {
+                true => drop(call),
+                false => call.end_with(Code::Ok, started.elapsed(), 0),
+            }
+            shedder.admit(Demand { cost: 1, is_report: false, caller: 0 }).is_err()
+        };
+        assert!(is_shed(7, false) && is_shed(7, true));
+        assert!(!is_shed(0, true), "nothing was done for it");
     }
 }

@@ -163,7 +163,7 @@ impl WorkerContext {
         trace: Trace<'w>,
     ) -> Result<CallScope<'w>, GrpcError> {
         let published = self.engine.runtime.load();
-        if let Some(why) = &published.withheld {
+        if let Some(why) = &published.told {
             return Err(withheld(why));
         }
         let arena = self.arena();

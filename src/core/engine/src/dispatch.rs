@@ -22,7 +22,7 @@ mod report;
 mod trace;
 
 pub use check::{Protocol, check};
-pub use combine::CheckOutcome;
+pub use combine::{CheckOutcome, UNEVALUATED};
 pub use context::{DispatchContext, DispatchError, work_done};
 pub use directive::{HeaderChange, RouteDirective};
 pub use dry_run::{dry_run_check, dry_run_quota, dry_run_report};

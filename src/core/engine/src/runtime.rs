@@ -29,6 +29,7 @@ mod requests;
 mod resolution;
 mod rule_changes;
 mod together;
+mod told;
 mod type_changes;
 mod withheld;
 
@@ -44,6 +45,7 @@ pub use history::MAX_ENTRIES as MAX_HISTORY;
 pub use history::{History, HistoryEntry, Tally};
 pub use kept::KeptResource;
 pub use last_good::OnConfigError;
+pub use told::place_of;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub struct Published {
     pub decisions: u64,
     /// Why no call may be answered: there is no configuration that serves. `None` while there is one.
     pub withheld: Option<Arc<str>>,
+    /// The same as callers are told: without the texts of errors in resources and files.
+    pub told: Option<Arc<str>>,
     /// Problems of the configuration: documents, snapshot, handlers and routes; and what serves instead.
     pub diagnostics: Diagnostics,
     /// Resources that serve in their previous version, because the store has none that is valid; by key.
@@ -195,6 +199,7 @@ impl Runtime {
             routes,
             cache,
             decisions: 0,
+            told: withheld.clone(),
             withheld,
             diagnostics: Diagnostics::new(),
             kept: Vec::new(),
@@ -289,6 +294,7 @@ impl Runtime {
             routes,
             cache,
             decisions,
+            told: withheld.as_ref().map(|why| told::told(why, &diagnostics)),
             withheld,
             diagnostics,
             kept,

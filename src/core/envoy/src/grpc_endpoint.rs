@@ -117,7 +117,7 @@ impl GrpcEndpoint {
             return grpc::response(Err(error));
         }
         let call = CallInfo::of_request(head, peer, started, self.limits.shedder.is_some());
-        let mut unanswered = Unanswered::new(&self.logs, started);
+        let mut unanswered = Unanswered::new(Some(&self.logs), None, started);
         let result = self.logs(body, call, &mut unanswered.received).await;
         unanswered.end(started.elapsed(), &result);
         grpc::response(result)
@@ -145,13 +145,13 @@ impl GrpcEndpoint {
             let Some(message) = message else { break };
             *received = received.saturating_add(message.len());
             let started = Instant::now();
+            let mut taken = Unanswered::new(None, self.limits.shedder.as_deref(), started);
+            taken.received = message.len();
             // The next message is read after the handlers have taken this one.
             self.limits.pool.run(pin!(Some(stream.report(message))), None).await?;
             stream.give_way().await;
             messages.set_kept(stream.kept());
-            if let Some(shedder) = &self.limits.shedder {
-                shedder.completed(started.elapsed());
-            }
+            taken.end_with(Code::Ok, started.elapsed(), 0);
         }
         Ok(Bytes::from_static(&grpc::EMPTY_MESSAGE))
     }

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use http_body::Body as _;
 use prost::Message as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -27,9 +29,10 @@ use self::limits::LimitsPage;
 use crate::config::{HttpSourceIp, config_of, http_paths};
 use crate::grpc_endpoint::EndpointContext;
 use crate::service::{EnvoyService, EnvoyShared, HttpCheckResponse};
-use mixer_api::CallPool;
 use mixer_api::grpc::{Code, GrpcError};
+use mixer_api::load_shedding::LoadShedder;
 use mixer_api::unary::Unanswered;
+use mixer_api::{CallLimits, CallPool};
 use mixer_base::metrics::RpcCounters;
 use mixer_base::task::{Group, Task};
 use mixer_net::descriptors::DescriptorPlan;
@@ -51,6 +54,7 @@ const HEAD_COPIES: usize = 3;
 const HEADS: usize = 16;
 /// The answer to what is no check.
 const OUTSIDE: &str = "not found; this port serves checks below check.httpPathPrefix\n";
+const TWO_HOSTS: &str = "more than one Host\n";
 /// Time limit of each part of a request and of a client that does not read. Envoy keeps idle connections for reuse.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -119,6 +123,7 @@ async fn serve(
     grace: Duration,
 ) {
     let EndpointContext { shared, limits, memory, pages, .. } = context;
+    let CallLimits { pool, shedder, .. } = limits;
     let max_head_bytes = memory.limit() / HEADS;
     let bodies = BodyLimits { memory };
     let service = EnvoyService::new(Arc::clone(&shared));
@@ -128,7 +133,7 @@ async fn serve(
     let (checks, limited) = (metrics.rpc(CHECKS), metrics.rpc(LIMITS));
     let registry = Arc::clone(shared.http_connections());
     let endpoint =
-        Rc::new(Endpoint { service, shared, pool: limits.pool, bodies, page, advice, checks, limited });
+        Rc::new(Endpoint { service, shared, pool, shedder, bodies, page, advice, checks, limited });
     let (group, running) = (Group::new("http connection"), TaskTracker::new());
     let limits = HttpLimits {
         max_connections: max_connections(listeners, DescriptorPlan::of_process().envoy_http),
@@ -173,6 +178,7 @@ struct Endpoint {
     service: EnvoyService,
     shared: Arc<EnvoyShared>,
     pool: CallPool,
+    shedder: Option<Arc<LoadShedder>>,
     bodies: BodyLimits,
     page: LimitsPage,
     advice: HeaderAdvice,
@@ -185,86 +191,130 @@ impl Endpoint {
     async fn answer(&self, role: Role, request: Request<HttpBody>) -> HttpResponse {
         let started = Instant::now();
         let (head, body) = request.into_parts();
-        // Which of them a rule would see is a matter of chance. Spec: RFC 9112 section 3.2.
-        if head.headers.get_all(header::HOST).iter().nth(1).is_some() {
-            return plain(StatusCode::BAD_REQUEST, "more than one Host\n");
-        }
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
-        let (check, source) = {
-            let published = self.shared.runtime().load();
-            // Before routing: for Envoy 503 is an error, so that its failure mode decides, and every other status is an answer.
-            if let Some(why) = &published.withheld {
-                return plain(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    &format!("no configuration is served: {why}\n"),
-                );
-            }
-            match role {
-                Role::RateLimits => (None, None),
-                Role::Checks => {
-                    let snapshot = published.routes.snapshot();
-                    let config = config_of(snapshot);
-                    self.advice.tell(snapshot, config);
-                    let prefix = &config.settings.check.http_path_prefix;
-                    // Before the body is read: 404 denies the request.
-                    let Some(check) = http_paths::strip_prefix(path, prefix) else {
-                        mixer_base::warn_limited!(
-                            1,
-                            "a check over HTTP is outside of `{prefix}` and is refused; set path_prefix of ext_authz, or check.httpPathPrefix"
-                        );
-                        return plain(StatusCode::NOT_FOUND, OUTSIDE);
-                    };
-                    (Some(check), source_ip(&head.headers, &config.http_source_ip))
-                }
+        let counters = match role {
+            Role::Checks => Some(&*self.checks),
+            Role::RateLimits => {
+                (head.method == Method::POST && path == http_paths::JSON).then_some(&*self.limited)
             }
         };
+        let shedder = counters.and(self.shedder.as_deref());
+        let mut unanswered = Unanswered::new(counters, shedder, started);
+        let received = &mut unanswered.received;
+        let (code, response) = match role {
+            Role::Checks => self.check(&head, path, body, received).await,
+            Role::RateLimits => self.rate_limits(&head, path, body, received).await,
+        };
+        let sent = response.body().size_hint().exact().and_then(|sent| usize::try_from(sent).ok());
+        unanswered.end_with(code, started.elapsed(), sent.unwrap_or(0));
+        response
+    }
+
+    async fn check(
+        &self,
+        head: &Parts,
+        path: &str,
+        body: HttpBody,
+        received: &mut usize,
+    ) -> (Code, HttpResponse) {
+        // For Envoy 503 is an error, so that its failure mode decides, and every other status is an answer.
+        let refused = |code: Code, status: StatusCode, text: &str| {
+            let result = if status == StatusCode::SERVICE_UNAVAILABLE { "error" } else { "deny" };
+            let error = GrpcError::new(code, text.trim_end());
+            self.service.undecided_http(result, &error, &head.headers, || {
+                check_request(&head.method, path, &head.headers, None, &Bytes::new()).encode_to_vec()
+            });
+            (code, plain(status, text))
+        };
+        if has_two_hosts(head) {
+            return refused(Code::InvalidArgument, StatusCode::BAD_REQUEST, TWO_HOSTS);
+        }
+        let (check, source) = {
+            let published = self.shared.runtime().load();
+            // Before routing.
+            if let Some(why) = &published.told {
+                return refused(Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE, &nothing_serves(why));
+            }
+            let snapshot = published.routes.snapshot();
+            let config = config_of(snapshot);
+            self.advice.tell(snapshot, config);
+            let prefix = &config.settings.check.http_path_prefix;
+            // Before the body is read: 404 denies the request.
+            let Some(check) = http_paths::strip_prefix(path, prefix) else {
+                mixer_base::warn_limited!(
+                    1,
+                    "a check over HTTP is outside of `{prefix}` and is refused; set path_prefix of ext_authz, or check.httpPathPrefix"
+                );
+                return refused(Code::NotFound, StatusCode::NOT_FOUND, OUTSIDE);
+            };
+            (check, source_ip(&head.headers, &config.http_source_ip))
+        };
         // The memory is reserved until the request is answered.
-        let limit = if role == Role::Checks { MAX_BODY } else { MAX_JSON };
         let head_bytes = HEAD_COPIES * length_of(path, &head.headers);
-        let (body, _memory) = match self.bodies.read(body, limit, head_bytes).await {
+        let (body, _memory) = match self.bodies.read(body, MAX_BODY, head_bytes).await {
             Ok(read) => read,
             Err(refusal) => {
-                let (status, text) = refusal.answer();
-                let is_failed_check = check.is_some() && status.is_server_error();
-                return match is_failed_check {
-                    true => self.undecided(&GrpcError::new(Code::ResourceExhausted, text.trim_end())),
-                    false => plain(status, text),
+                let (code, status, text) = refusal.answer();
+                return match status.is_server_error() {
+                    true => (code, self.undecided(&GrpcError::new(code, text.trim_end()))),
+                    false => refused(code, status, text),
                 };
             }
         };
-        let Some(path) = check else {
-            return match (&head.method, path) {
-                (&Method::POST, http_paths::JSON) => {
-                    let mut unanswered = Unanswered::new(&self.limited, started);
-                    unanswered.received = body.len();
-                    let response = json::should_rate_limit(&self.service, &self.pool, &body).await;
-                    let is_answer = matches!(response.status().as_u16(), 200 | 429);
-                    let code = if is_answer { Code::Ok } else { Code::Unknown };
-                    unanswered.end_with(code, started.elapsed(), 0);
-                    response
-                }
-                (&Method::GET, http_paths::ACTIVE_LIMITS) => {
-                    self.page.answer(self.shared.runtime(), &head.headers).await
-                }
-                (&Method::GET, http_paths::HEALTH) => plain(StatusCode::OK, "OK\n"),
-                _ => plain(
-                    StatusCode::NOT_FOUND,
-                    "not found; this port serves POST /json, GET /rlconfig and GET /healthcheck\n",
-                ),
-            };
-        };
-        let request = check_request(&head.method, path, &head.headers, source, &body);
+        let request = check_request(&head.method, check, &head.headers, source, &body);
         let request = request.encode_to_vec();
-        let mut unanswered = Unanswered::new(&self.checks, started);
-        unanswered.received = request.len();
+        *received = request.len();
         let call = pin!(Some(self.service.check_http(&request, &head.headers)));
-        let decided = self.pool.run(call, None).await;
-        let code = decided.as_ref().err().map_or(Code::Ok, |error| error.code);
-        unanswered.end_with(code, started.elapsed(), 0);
-        match decided {
-            Ok(response) => to_http(response),
-            Err(error) => self.undecided(&error),
+        match self.pool.run(call, None).await {
+            Ok(response) => (Code::Ok, to_http(response)),
+            Err(error) => (error.code, self.undecided(&error)),
         }
+    }
+
+    async fn rate_limits(
+        &self,
+        head: &Parts,
+        path: &str,
+        body: HttpBody,
+        received: &mut usize,
+    ) -> (Code, HttpResponse) {
+        let is_call = head.method == Method::POST && path == http_paths::JSON;
+        let refused = |code: Code, status: StatusCode, text: &str| {
+            if is_call {
+                self.service.count_unread();
+            }
+            (code, plain(status, text))
+        };
+        if has_two_hosts(head) {
+            return refused(Code::InvalidArgument, StatusCode::BAD_REQUEST, TWO_HOSTS);
+        }
+        if let Some(why) = &self.shared.runtime().load().told {
+            return refused(Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE, &nothing_serves(why));
+        }
+        let head_bytes = HEAD_COPIES * length_of(path, &head.headers);
+        let (body, _memory) = match self.bodies.read(body, MAX_JSON, head_bytes).await {
+            Ok(read) => read,
+            Err(refusal) => {
+                let (code, status, text) = refusal.answer();
+                return refused(code, status, text);
+            }
+        };
+        *received = body.len();
+        let response = match (&head.method, path) {
+            (&Method::POST, http_paths::JSON) => {
+                json::should_rate_limit(&self.service, &self.pool, &body).await
+            }
+            (&Method::GET, http_paths::ACTIVE_LIMITS) => {
+                self.page.answer(self.shared.runtime(), &head.headers).await
+            }
+            (&Method::GET, http_paths::HEALTH) => plain(StatusCode::OK, "OK\n"),
+            _ => plain(
+                StatusCode::NOT_FOUND,
+                "not found; this port serves POST /json, GET /rlconfig and GET /healthcheck\n",
+            ),
+        };
+        let is_answer = matches!(response.status().as_u16(), 200 | 429);
+        (if is_answer { Code::Ok } else { Code::Unknown }, response)
     }
 
     /// The answer to a check that ended without a decision.
@@ -275,6 +325,15 @@ impl Endpoint {
             None => plain(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
         }
     }
+}
+
+/// Which of them a rule would see is a matter of chance. Spec: RFC 9112 section 3.2.
+fn has_two_hosts(head: &Parts) -> bool {
+    head.headers.get_all(header::HOST).iter().nth(1).is_some()
+}
+
+fn nothing_serves(why: &str) -> String {
+    format!("no configuration is served: {why}\n")
 }
 
 /// The configured source address of a check; `None` if there is none, or if it is no address.

@@ -286,7 +286,7 @@ impl EnvoyService {
             return call(None).await;
         };
         let left = IfLeft::new(|error| {
-            observation.note_left();
+            observation.note_left(&error);
             observation.finish(Err(&error));
         });
         let result = Box::pin(call(Some(&observation))).await;

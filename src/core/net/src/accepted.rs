@@ -49,6 +49,9 @@ fn hint(error: &std::io::Error) -> &'static str {
     let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) else { return "" };
     match error {
         Error::InvalidMessage(InvalidMessage::InvalidContentType) => " (the client does not speak TLS)",
+        Error::NoApplicationProtocol => {
+            " (the client offers no HTTP/2: the cluster of an Envoy needs http2_protocol_options, typed_extension_protocol_options)"
+        }
         Error::NoCertificatesPresented => " (--tls-client-auth=require asks for one)",
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             " (no root in --tls-client-ca-file has signed it)"

@@ -39,7 +39,7 @@ use mixer_base::secrets::mask_text;
 use mixer_config::store::{ConfigStore, Outage};
 use mixer_config::{Diagnostic, Severity};
 use mixer_engine::decision::DecisionLog;
-use mixer_engine::runtime::{OnConfigError, Published, Runtime, is_about_serving, is_consequence};
+use mixer_engine::runtime::{OnConfigError, Published, Runtime, is_about_serving, place_of};
 use mixer_introspect::monitor;
 use mixer_net::workers::WorkerGroup;
 
@@ -133,15 +133,8 @@ const FOR_THIS_HOST: &str = "its text is for clients on this host";
 /// What clients on other hosts get of why nothing serves; `None` if an error of the configuration is not the reason.
 fn place_of_refusal(published: &Published) -> Option<String> {
     published.withheld.as_ref()?;
-    let first = first_problem(published)?;
-    let line = first.span.map_or(0, |span| span.start.line);
-    let place = match &first.file {
-        Some(file) if line > 0 => format!(" in {file}, line {line}"),
-        Some(file) => format!(" in {file}"),
-        None => String::new(),
-    };
-    let resource = if first.resource.is_empty() { String::new() } else { format!(" of {}", first.resource) };
-    Some(format!("no configuration is served: error `{}`{resource}{place}; {FOR_THIS_HOST}", first.code))
+    let place = place_of(published.first_error()?);
+    Some(format!("no configuration is served: {place}; {FOR_THIS_HOST}"))
 }
 
 /// Takes the texts of errors from a member of the document.
@@ -200,19 +193,9 @@ fn configuration(store: &ServedStore, published: &Published) -> serde_json::Valu
     })
 }
 
-/// The error to mend first: of the files, if they have one.
-fn first_problem(published: &Published) -> Option<&Diagnostic> {
-    let errors = published.all_diagnostics().filter(|problem| problem.severity == Severity::Error);
-    let place = |problem: &&Diagnostic| {
-        let tells_less = is_about_serving(problem.code) || is_consequence(problem.code);
-        (tells_less, problem.file.is_none(), problem.file.clone(), problem.span.map(|span| span.start))
-    };
-    errors.min_by_key(place)
-}
-
-/// The same as JSON.
+/// The error to mend first as JSON.
 fn first_error(published: &Published) -> Option<serde_json::Value> {
-    let first = first_problem(published)?;
+    let first = published.first_error()?;
     let start = first.span.map(|span| span.start).filter(|start| start.line > 0);
     let shown = |text: &str| mask_text(text).into_owned();
     Some(serde_json::json!({

@@ -57,11 +57,12 @@ impl LoadShedder {
             }
             return Ok(());
         };
+        // Also where nothing is refused: a trial shows what would be.
+        self.throttled.increment();
         if !self.enforce {
             tracing::info!(target: "loadshedding", "LogOnly - Throttled ({evaluator}): '{message}'");
             return Ok(());
         }
-        self.throttled.increment();
         tracing::warn!(target: "loadshedding", "Throttled ({evaluator}): '{message}'");
         Err(status_message)
     }

@@ -106,3 +106,21 @@ fn callers_share_the_rate() {
     assert!(unfair < 120, "{unfair}");
     assert!(fair + greedy > 950, "the rate is used up: {greedy} and {fair} of 1000");
 }
+
+/// A trial of limits refuses nothing, and shows what they would refuse.
+#[test]
+fn calls_over_the_limits_count_in_both_modes() {
+    for (mode, refused) in [(LoadSheddingMode::LogOnly, 0), (LoadSheddingMode::Enforce, 2)] {
+        let options = LoadSheddingOptions {
+            mode,
+            max_requests_per_second: 1.0,
+            burst_size: 1,
+            ..LoadSheddingOptions::default()
+        };
+        let throttled = Metrics::new().counter(Family::LoadSheddingThrottled, &[]);
+        let shedder = LoadShedder::new(&options, throttled.clone()).expect("there is a limit");
+        let now = Instant::now();
+        let errors = (0..3).filter(|_| shedder.admit_at(check(1), now).is_err()).count();
+        assert_eq!((errors, throttled.get()), (refused, 2), "{mode:?}");
+    }
+}

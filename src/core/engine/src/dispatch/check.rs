@@ -55,6 +55,7 @@ struct PendingCall<'t> {
     at: usize,
     /// Its entry in the trace, if the request is traced.
     traced: Option<CallTrace>,
+    route: &'t Route,
     destination: &'t Destination,
     started: Instant,
     reply: Reply<CheckResult>,
@@ -226,6 +227,7 @@ impl<'t, 'c> Operation<'t, 'c> {
                 self.pending.push(PendingCall {
                     at: self.results.len(),
                     traced,
+                    route,
                     destination,
                     started,
                     reply,
@@ -275,7 +277,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         for result in self.results {
             match result {
                 DispatchResult::Substituted { route, result } => {
-                    combiner.add("mixer", &result);
+                    combiner.add_failure("mixer", &result);
                     combiner.note_refuser(route);
                 }
                 DispatchResult::Called { route, instance, action, on_error, answer_key, result } => {
@@ -285,6 +287,11 @@ impl<'t, 'c> Operation<'t, 'c> {
                     let name = action.handler.name();
                     let result = match settle_error(self.context, name, on_error, answer_key, result) {
                         Settled::Answered(result) => result,
+                        Settled::Refused(refusal) => {
+                            combiner.add_failure(name, &refusal);
+                            combiner.note_refuser(route);
+                            continue;
+                        }
                         Settled::Recalled(result) => {
                             combiner.cover_failure();
                             result
@@ -323,7 +330,7 @@ impl<'t, 'c> Operation<'t, 'c> {
         }
         let context = self.context;
         let pending = std::mem::take(&mut self.pending).into_iter().map(|call| async move {
-            let result = context.settle(call.destination, call.started, call.reply).await;
+            let result = context.settle((Some(call.route), call.destination), call.started, call.reply).await;
             trace_result(context, call.traced, &result);
             (call.at, result)
         });
@@ -348,8 +355,10 @@ fn trace_result(
 
 /// The result of a call after `on_error`.
 enum Settled {
-    /// The handler answered, or its failure refuses the request.
+    /// The handler answered.
     Answered(CheckResult),
+    /// The handler failed, which refuses the request.
+    Refused(CheckResult),
     /// The handler failed, and this is its last answer.
     Recalled(CheckResult),
     /// The handler failed, and the call goes on without its answer.
@@ -379,14 +388,14 @@ fn settle_error(
             Settled::Ignored
         }
         (Err(error), Some(OnError::Deny)) => {
-            Settled::Answered(refusal(format!("handler `{handler}` failed: {}", error.message)))
+            Settled::Refused(refusal(format!("handler `{handler}` failed: {}", error.message)))
         }
         (Err(error), Some(OnError::LastKnown)) => {
             match answer_key.and_then(|key| context.last_known.recall(&key)) {
                 Some(result) => Settled::Recalled(result),
                 None => {
                     let cause = format!("failed and has no last answer: {}", error.message);
-                    Settled::Answered(refusal(format!("handler `{handler}` {cause}")))
+                    Settled::Refused(refusal(format!("handler `{handler}` {cause}")))
                 }
             }
         }

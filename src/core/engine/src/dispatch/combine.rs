@@ -18,14 +18,17 @@ const DEFAULT_VALID_DURATION: SignedDuration = SignedDuration::from_secs(60);
 /// Use count of such a check.
 const DEFAULT_VALID_USE_COUNT: i32 = 10_000;
 
+/// What clients are told of a request whose evaluation failed.
+pub const UNEVALUATED: &str = "the request cannot be evaluated";
+
 /// The combined answer to a check. The rules are those of Istio Mixer 1.3.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckOutcome {
     /// Code of the first refusal in rule order; messages of all, each as `HANDLER:TEXT`, joined by `, `. Without a refusal
     /// the message of the first answer with a validity.
     pub status: Status,
-    /// What a refusal says to the client: the texts of all refusals without the names of handlers and rules, joined by `, `; empty without a
-    /// refusal.
+    /// What a refusal says to the client: the texts of all refusals without the names of handlers and rules, joined by `, `, and
+    /// [`UNEVALUATED`] for failures that refuse; empty without a refusal.
     pub public_message: String,
     /// The minimum of all answers; 0 if the failure of a handler was ignored or covered by its last answer.
     pub valid_duration: SignedDuration,
@@ -42,9 +45,9 @@ pub struct CheckOutcome {
 }
 
 impl CheckOutcome {
-    /// Refuses a request that was allowed. The answer is valid for this request only.
+    /// Refuses a request that was allowed, because of failures. The answer is valid for this request only.
     pub(super) fn refuse(&mut self, texts: &[String]) {
-        self.public_message = texts.join(", ");
+        UNEVALUATED.clone_into(&mut self.public_message);
         let texts: Vec<String> = texts.iter().map(|text| format!("mixer:{text}")).collect();
         self.status = Status { code: PERMISSION_DENIED, message: texts.join(", "), details: [].into() };
         (self.valid_duration, self.valid_use_count) = (SignedDuration::ZERO, 0);
@@ -131,7 +134,19 @@ impl Combiner {
         public.clone_into(&mut self.public_message);
     }
 
+    /// Adds the answer of a handler.
     pub(super) fn add(&mut self, handler: &str, result: &CheckResult) {
+        self.add_as(handler, result, &result.status.message);
+    }
+
+    /// Adds a failure that `on_error` turned into a refusal. Its text is for operators: it has addresses, names of resources and what
+    /// a backend wrote.
+    pub(super) fn add_failure(&mut self, handler: &str, refusal: &CheckResult) {
+        self.add_as(handler, refusal, UNEVALUATED);
+    }
+
+    /// Adds an answer with what a refusal says to the client.
+    fn add_as(&mut self, handler: &str, result: &CheckResult, public: &str) {
         let refused = result.status.code != 0;
         // An approval without validity does not limit the result; a refusal without validity is not cacheable.
         let is_first = self.validity.is_none();
@@ -145,14 +160,19 @@ impl Combiner {
             }
             return;
         }
+        let is_repeated = public == UNEVALUATED && self.public_message.ends_with(UNEVALUATED);
         if self.status.code == 0 {
             self.status.code = result.status.code;
             self.status.details = result.status.details.clone();
         } else {
             self.status.message.push_str(", ");
-            self.public_message.push_str(", ");
+            if !is_repeated {
+                self.public_message.push_str(", ");
+            }
         }
-        self.public_message.push_str(&result.status.message);
+        if !is_repeated {
+            self.public_message.push_str(public);
+        }
         self.status.message.push_str(handler);
         self.status.message.push(':');
         self.status.message.push_str(&result.status.message);

@@ -158,10 +158,11 @@ impl DispatchContext<'_> {
         self.metrics.counter(Family::CheckFailuresIgnored, &[handler]).add(1);
     }
 
-    /// Awaits an answer, at most until the deadline, and counts the call that started at `started`.
+    /// Awaits an answer, at most until the deadline, and counts the call that started at `started`. If the caller leaves before, it
+    /// counts as a failure of `route` as well; other failures are for whoever gets them to count.
     pub(super) async fn settle<T>(
         &self,
-        destination: &Destination,
+        (route, destination): (Option<&Route>, &Destination),
         started: Instant,
         reply: Reply<T>,
     ) -> Result<T, HandlerError> {
@@ -169,8 +170,8 @@ impl DispatchContext<'_> {
             Reply::Ready(result) => result,
             Reply::Later(mut future) => {
                 let handler = &destination.handler;
-                let mut awaited =
-                    Awaited { context: self, destination, started, answered: handler.answered(), polls: 0 };
+                let answered = handler.answered();
+                let mut awaited = Awaited { context: self, route, destination, started, answered, polls: 0 };
                 let answer = std::future::poll_fn(|cx| awaited.poll(&mut future, cx));
                 let result = match self.deadline {
                     None => answer.await,
@@ -195,6 +196,8 @@ impl DispatchContext<'_> {
 /// A call that waits for its answer. If it is dropped before [`end`](Self::end), its caller has left.
 struct Awaited<'c> {
     context: &'c DispatchContext<'c>,
+    /// The rule that asked, if failures count for one.
+    route: Option<&'c Route>,
     destination: &'c Destination,
     started: Instant,
     /// What the handler had answered when the call began.
@@ -228,6 +231,7 @@ impl Drop for Awaited<'_> {
         let handler = &self.destination.handler;
         if self.context.counts() {
             self.destination.count_left(self.started);
+            self.route.into_iter().for_each(|route| route.counters.failed());
         }
         // A caller who leaves while others are answered says nothing about the handler.
         if handler.answered() == self.answered {

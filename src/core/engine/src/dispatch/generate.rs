@@ -9,7 +9,7 @@ use super::instances::{evaluate, work_of};
 use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError};
 use crate::adapter::{Generated, GeneratedValue, HandlerError};
-use crate::routing::{MatchCounts, Matched, RouteInstance, RoutingTable, RuleKind};
+use crate::routing::{MatchCounts, Matched, Route, RouteInstance, RoutingTable, RuleKind};
 use crate::snapshot::InstanceConfig;
 use mixer_attribute::{AttributeBag, SlotId, StringMap, Value};
 use mixer_expr::{EvalError, Program};
@@ -40,7 +40,7 @@ pub async fn preprocess<'t: 'a, 'a>(
         counts.groups
     };
     let mut errors = DispatchError::default();
-    let mut pending: Vec<(&'t RouteInstance, _)> = Vec::new();
+    let mut pending: Vec<((&'t Route, &'t RouteInstance), _)> = Vec::new();
     for Matched { route, failed } in matched {
         if let Some(error) = failed {
             context.failed(route);
@@ -69,13 +69,13 @@ pub async fn preprocess<'t: 'a, 'a>(
                         let reply = action.handler.generate(&evaluated.instance);
                         if let Some(destination) = table.destinations().get(instance.destination.index()) {
                             let settling = async move {
-                                let result = context.settle(destination, started, reply).await;
+                                let result = context.settle((Some(route), destination), started, reply).await;
                                 if let (Some(trace), Some(at)) = (context.trace, at) {
                                     CallTrace::new(at, started).done(trace, &result);
                                 }
                                 result
                             };
-                            pending.push((instance, settling));
+                            pending.push(((route, instance), settling));
                         }
                     }
                     Err(text) => {
@@ -91,7 +91,7 @@ pub async fn preprocess<'t: 'a, 'a>(
     let answers = futures_util::future::join_all(settling).await;
     let mut made: Vec<(SlotId, Value<'a>)> = Vec::new();
     let mut ignored: Vec<SlotId> = Vec::new();
-    for (instance, answer) in routed.into_iter().zip(answers) {
+    for ((route, instance), answer) in routed.into_iter().zip(answers) {
         let bound = answer
             .and_then(|generated| bind(&instance.config, &generated, bag).map_err(HandlerError::of_request));
         match bound {
@@ -101,7 +101,10 @@ pub async fn preprocess<'t: 'a, 'a>(
                 }
                 made.extend(values);
             }
-            Err(error) => errors.push(error),
+            Err(error) => {
+                context.failed(route);
+                errors.push(error);
+            }
         }
     }
     errors.into_result(())?;

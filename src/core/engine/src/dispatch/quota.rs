@@ -263,7 +263,7 @@ async fn allocate<'t: 'a, 'a>(
     });
     let started = Instant::now();
     let reply: Reply<QuotaResult> = action.handler.quota(&evaluated.instance, call);
-    let result = context.settle(destination, started, reply).await;
+    let result = context.settle((Some(route), destination), started, reply).await;
     if let Some(level) = level {
         match action.handler.quota_level(&evaluated.instance) {
             Ok(Some(known)) if level.is_none_or(|least| known.remaining < least.remaining) => {

@@ -125,7 +125,7 @@ impl<'a> ReportCollector<'a> {
             batch.clear();
             let lenient = std::mem::take(lenient);
             pending.push(async move {
-                let settled = context.settle(destination, started, reply).await;
+                let settled = context.settle((None, destination), started, reply).await;
                 let phase = || TracedPhase::Deliver {
                     handler: std::sync::Arc::clone(&destination.handler.config.name),
                     adapter: destination.handler.adapter().into(),

@@ -147,14 +147,14 @@ impl DispatchTrace {
             + self.dispatches.iter().map(of_dispatch).sum::<usize>()
     }
 
-    /// Notes which handlers had not answered when the caller left. Reports have [`steps`](Self::steps) instead.
-    pub fn note_left(&mut self) {
+    /// Notes why handlers that have not answered never will. Reports have [`steps`](Self::steps) instead.
+    pub fn note_left(&mut self, why: &str) {
         let is_open = |dispatch: &TracedDispatch| {
             dispatch.called.is_none() && dispatch.error.is_none() && dispatch.kind != RuleKind::Report
         };
         for dispatch in self.dispatches.iter_mut().filter(|dispatch| !dispatch.rule.dry_run) {
             if is_open(dispatch) {
-                dispatch.error = Some("no answer before the caller left".to_owned());
+                dispatch.error = Some(why.to_owned());
             }
         }
     }

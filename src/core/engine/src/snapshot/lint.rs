@@ -170,7 +170,7 @@ fn unset_names(snapshot: &Snapshot, out: &mut Diagnostics) {
 fn constant_dimensions(snapshot: &Snapshot, positions: &Positions, out: &mut Diagnostics) {
     let generated: BTreeSet<_> =
         snapshot.instances.iter().flat_map(|i| &i.bindings).map(|binding| binding.target).collect();
-    for instance in snapshot.instances.iter().filter(|i| i.template().name == "quota") {
+    for instance in snapshot.instances.iter().filter(|i| i.template().variety == Variety::Quota) {
         for (leaf, program) in instance.bound.leaves.iter().zip(&instance.programs) {
             let (Some(key), Some(program)) = (leaf.key.as_deref(), program) else { continue };
             let slots = program.attributes();
@@ -299,7 +299,7 @@ fn truncated_bodies(rule: &RuleConfig, vocabulary: &Vocabulary, out: &mut Diagno
         Condition::When(program) => program.attributes(),
         _ => Vec::new(),
     };
-    let decides = |instance: &&Arc<InstanceConfig>| instance.template().name != "quota";
+    let decides = |instance: &&Arc<InstanceConfig>| instance.template().variety != Variety::Quota;
     let actions = rule.actions.iter().flat_map(|action| &action.instances).filter(decides);
     let values = actions.flat_map(|instance| instance.programs.iter().flatten()).flat_map(|p| p.attributes());
     let read: BTreeSet<&str> =

@@ -10,14 +10,12 @@ use foldhash::{HashMap, HashSet};
 use super::extension::{ExtensionConfig, QuotaNamespaces, QuotaReference};
 use super::lint::place::{name_field, placed};
 use super::model::{HandlerBinding, InstanceConfig, RuleConfig, Rules, Snapshot};
+use crate::template::Variety;
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, Node, RawResource, ResourceKey, Severity};
 
 pub(super) use unchargeable::Unchargeable;
-
-/// The template of quotas.
-const QUOTA: &str = "quota";
 
 /// The instances that rules bind to each handler.
 pub(super) type Bindings = BTreeMap<ResourceKey, Arc<HandlerBinding>>;
@@ -147,9 +145,8 @@ pub(super) fn unconfigured(
         if known.contains(&folded(&quota.name)) {
             return format!("add a rule with an action on the instance `{}`", quota.name);
         }
-        suggestion(&quota.name, quotas.iter().copied()).unwrap_or_else(|| {
-            "name an instance of template `quota` that a rule gives to a handler".to_owned()
-        })
+        suggestion(&quota.name, quotas.iter().copied())
+            .unwrap_or_else(|| "name an instance of a quota that a rule gives to a handler".to_owned())
     };
     let named = extensions.iter().flat_map(|extension| extension.quotas());
     let unconfigured = named.filter(|quota| !configured.has(quota));
@@ -197,8 +194,9 @@ fn enforced_quotas(rules: &Rules) -> impl Iterator<Item = &Arc<InstanceConfig>> 
     enforced.flat_map(|action| &action.instances).filter(|instance| is_quota(instance))
 }
 
+/// Whether an instance is one of a quota: also of a template of an adapter out of process.
 fn is_quota(instance: &InstanceConfig) -> bool {
-    instance.template().name == QUOTA
+    instance.template().variety == Variety::Quota
 }
 
 /// A name as the dispatch of quotas compares it.

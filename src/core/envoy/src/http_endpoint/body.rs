@@ -7,6 +7,7 @@ use http::StatusCode;
 use http_body::Body;
 use http_body_util::BodyExt as _;
 
+use mixer_api::grpc::Code;
 use mixer_base::budget::{Reservation, Share};
 
 /// Bounds of request bodies.
@@ -27,11 +28,20 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    pub(super) fn answer(self) -> (StatusCode, &'static str) {
+    /// The status of the call, and its answer.
+    pub(super) fn answer(self) -> (Code, StatusCode, &'static str) {
         match self {
-            Refusal::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
-            Refusal::Incomplete => (StatusCode::BAD_REQUEST, "the body is broken or incomplete\n"),
-            Refusal::Busy => (StatusCode::SERVICE_UNAVAILABLE, "too many requests are being received\n"),
+            Refusal::TooLarge => {
+                (Code::InvalidArgument, StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n")
+            }
+            Refusal::Incomplete => {
+                (Code::InvalidArgument, StatusCode::BAD_REQUEST, "the body is broken or incomplete\n")
+            }
+            Refusal::Busy => (
+                Code::ResourceExhausted,
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many requests are being received\n",
+            ),
         }
     }
 }

@@ -57,8 +57,13 @@ impl EnvoyService {
         self.closed(error, |decision, config| self.check_response(decision, &CheckFacts::unknown(), config))
     }
 
+    /// Counts a check that ended without a decision and is answered with `result` all the same.
+    pub(crate) fn count_undecided(&self, result: &str, error: &GrpcError) {
+        self.metrics.check(result, error.code.name());
+    }
+
     /// Passes `respond` the decision about a check that ended with an error, if the settings close on errors, or callers choose the error by how
-    /// much they send. Settings are unknown while no configuration serves, and a disabled service makes no decision.
+    /// much they send. Settings are unknown while no configuration serves, and a disabled service makes no decision: that is counted.
     pub(super) fn closed<T>(
         &self,
         error: &GrpcError,
@@ -68,13 +73,15 @@ impl EnvoyService {
         let config = config_of(published.routes.snapshot());
         let check = &config.settings.check;
         let is_refused = error.is_of_size || check.error_mode == ErrorMode::Closed;
-        (published.withheld.is_none() && check.enabled && is_refused).then(|| {
-            let mut decision = Decision::of_error(error);
-            if is_overridden(&decision, config) {
-                decision.stripped = Some(self.snapshot_state(&published).stripped(&published));
-            }
-            respond(&decision, config)
-        })
+        if published.withheld.is_some() || !check.enabled || !is_refused {
+            self.count_undecided("error", error);
+            return None;
+        }
+        let mut decision = Decision::of_error(error);
+        if is_overridden(&decision, config) {
+            decision.stripped = Some(self.snapshot_state(&published).stripped(&published));
+        }
+        Some(respond(&decision, config))
     }
 
     /// Decides about a CheckRequest and passes the decision to `respond`.
@@ -86,34 +93,68 @@ impl EnvoyService {
         respond: impl FnOnce(&Decision, &CheckFacts<'_>, &EnvoyConfig) -> T,
     ) -> Result<T, GrpcError> {
         self.observed(AUTHORIZATION_CHECK, call, async |observation| {
-            self.admit(Demand { cost: 1, is_report: false, caller: call.caller })?;
-            let scope = self.worker.begin(call.deadline, observation.map(Observation::trace))?;
-            let snapshot = scope.published.routes.snapshot();
-            let config = config_of(snapshot);
-            require_enabled(config.settings.check.enabled, "checks")?;
-            self.shared.uncharged.look(snapshot, config);
-            let state = self.snapshot_state(&scope.published);
-            let plan = state.plan(&snapshot.vocabulary, observation);
-            let mut attributes = Attributes::new(&plan, &scope.arena);
-            let metadata = copy_metadata(metadata, &scope.arena);
-            let facts = set_check_request(body, metadata, now(), config, &mut attributes)
-                .map_err(GrpcError::undecodable)?;
-            self.metrics.unconvertible(facts.unconvertible);
-            let published: &Published = &scope.published;
-            let call = CheckCall { published, context: &scope.context, info: call, observation };
-            let left = IfLeft::new(|error| self.count_left(&error));
-            let decision = self.decide(call, &state, &attributes).await;
-            left.end();
-            let mut decision = decision?;
-            if is_overridden(&decision, config) {
-                decision.stripped = Some(state.stripped(published));
-            }
-            Ok(respond(&decision, &facts, config))
+            let decided = self.decide_observed((body, metadata), call, observation, respond).await;
+            decided.inspect_err(|error| self.record_undecided((body, metadata), observation, error))
         })
         .await
     }
 
-    /// Counts a check whose caller left before its answer: the failure mode of the proxy decides. One that panicked is answered.
+    async fn decide_observed<T>(
+        &self,
+        (body, metadata): (&[u8], Metadata<'_>),
+        call: &CallInfo<'_>,
+        observation: Option<&Observation<'_>>,
+        respond: impl FnOnce(&Decision, &CheckFacts<'_>, &EnvoyConfig) -> T,
+    ) -> Result<T, GrpcError> {
+        self.admit(Demand { cost: 1, is_report: false, caller: call.caller })?;
+        let scope = self.worker.begin(call.deadline, observation.map(Observation::trace))?;
+        let snapshot = scope.published.routes.snapshot();
+        let config = config_of(snapshot);
+        require_enabled(config.settings.check.enabled, "checks")?;
+        self.shared.uncharged.look(snapshot, config);
+        let state = self.snapshot_state(&scope.published);
+        let plan = state.plan(&snapshot.vocabulary, observation);
+        let mut attributes = Attributes::new(&plan, &scope.arena);
+        let metadata = copy_metadata(metadata, &scope.arena);
+        let facts = set_check_request(body, metadata, now(), config, &mut attributes)
+            .map_err(GrpcError::undecodable)?;
+        self.metrics.unconvertible(facts.unconvertible);
+        let published: &Published = &scope.published;
+        let call = CheckCall { published, context: &scope.context, info: call, observation };
+        let left = IfLeft::new(|error| self.count_left(&error));
+        let decision = self.decide(call, &state, &attributes).await;
+        left.end();
+        let mut decision = decision?;
+        if is_overridden(&decision, config) {
+            decision.stripped = Some(state.stripped(published));
+        }
+        Ok(respond(&decision, &facts, config))
+    }
+
+    /// Records a check that ended before there was anything to decide over, with the attributes that can be read.
+    #[cold]
+    pub(super) fn record_undecided(
+        &self,
+        (body, metadata): (&[u8], Metadata<'_>),
+        observation: Option<&Observation<'_>>,
+        error: &GrpcError,
+    ) {
+        let Some(observation) = observation.filter(|o| o.records_payload() && !o.has_request()) else {
+            return;
+        };
+        let published = self.shared.runtime().load();
+        let snapshot = published.routes.snapshot();
+        let state = self.snapshot_state(&published);
+        let (plan, arena) = (state.plan(&snapshot.vocabulary, Some(observation)), Bump::new());
+        let mut attributes = Attributes::new(&plan, &arena);
+        // The call ends with an error anyway.
+        let _ = set_check_request(body, metadata, now(), config_of(snapshot), &mut attributes);
+        let required = RequiredQuotas { quotas: Vec::new(), id: String::new() };
+        RecordedExchange::of_check(&required).failed(error.clone()).record(observation, &attributes);
+    }
+
+    /// Counts a check whose caller left before its answer: the failure mode of the proxy decides. What becomes of one that panicked, or was
+    /// refused, is counted [elsewhere](Self::closed).
     #[cold]
     fn count_left(&self, error: &GrpcError) {
         if error.code == Code::Cancelled {

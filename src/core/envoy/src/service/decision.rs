@@ -16,7 +16,7 @@ use mixer_base::metrics::Metrics;
 use mixer_engine::adapter::QuotaLevel;
 use mixer_engine::check_cache::CachedAnswer;
 use mixer_engine::dispatch::{
-    CheckOutcome, DispatchError, Protocol, QuotaOutcome, QuotaRequest, RouteDirective,
+    CheckOutcome, DispatchError, Protocol, QuotaOutcome, QuotaRequest, RouteDirective, UNEVALUATED,
 };
 use mixer_engine::routing::Refuser;
 use mixer_engine::snapshot::RuleConfig;
@@ -108,8 +108,8 @@ impl Decision {
     /// The refusal of a request that makes its evaluation fail, or that may have made a handler panic: no mode for failures applies, or its
     /// caller could choose that mode.
     fn refusal(code: Code, why: &str, rules: Vec<String>) -> Self {
-        let message = format!("mixer:the request cannot be evaluated: {why}");
-        let public_message = "the request cannot be evaluated".to_owned();
+        let message = format!("mixer:{UNEVALUATED}: {why}");
+        let public_message = UNEVALUATED.to_owned();
         Self { failed: false, ..Self::failed_with(code, message, public_message, rules) }
     }
 

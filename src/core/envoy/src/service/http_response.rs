@@ -4,12 +4,13 @@ use http::HeaderMap;
 
 use super::super::check_request::CheckFacts;
 use super::super::check_response::{self, RequestChange, RequestInfo, Unsupported, request_changes};
-use super::EnvoyService;
 use super::decision::Decision;
 use super::response::Enforced;
+use super::{AUTHORIZATION_CHECK, EnvoyService};
 use crate::config::EnvoyConfig;
 use mixer_api::CallInfo;
 use mixer_api::grpc::GrpcError;
+use mixer_api::observers;
 use mixer_api::principal::CallerPrincipal;
 use mixer_engine::snapshot::HeaderOperationKind;
 
@@ -38,11 +39,7 @@ impl EnvoyService {
         body: &[u8],
         headers: &HeaderMap,
     ) -> Result<HttpCheckResponse, GrpcError> {
-        let call = CallInfo {
-            principal: CallerPrincipal::Unverified,
-            headers: Some(headers),
-            ..CallInfo::default()
-        };
+        let call = Self::http_call(headers);
         let respond = |decision: &Decision, facts: &CheckFacts<'_>, config: &EnvoyConfig| {
             self.http_response(decision, facts, config)
         };
@@ -52,6 +49,30 @@ impl EnvoyService {
     /// As [`denial_of`](Self::denial_of), for a check over HTTP.
     pub(crate) fn http_denial_of(&self, error: &GrpcError) -> Option<HttpCheckResponse> {
         self.closed(error, |decision, config| self.http_response(decision, &CheckFacts::unknown(), config))
+    }
+
+    /// Counts and records a check over HTTP that is answered with `result` before it could be decided. `request` is what is known of its
+    /// CheckRequest.
+    pub(crate) fn undecided_http(
+        &self,
+        result: &str,
+        error: &GrpcError,
+        headers: &HeaderMap,
+        request: impl FnOnce() -> Vec<u8>,
+    ) {
+        self.count_undecided(result, error);
+        let call = Self::http_call(headers);
+        let observers = self.worker.engine.observers.as_deref();
+        if let Some(observation) = observers::observe(observers, AUTHORIZATION_CHECK, &call) {
+            if observation.records_payload() {
+                self.record_undecided((&request(), &[]), Some(&observation), error);
+            }
+            observation.finish(Err(error));
+        }
+    }
+
+    fn http_call(headers: &HeaderMap) -> CallInfo<'_> {
+        CallInfo { principal: CallerPrincipal::Unverified, headers: Some(headers), ..CallInfo::default() }
     }
 
     fn http_response(

@@ -1,5 +1,7 @@
 //! Rate limits: the limits of descriptors, and Mixer's quotas.
 
+use std::cell::Cell;
+
 use bumpalo::Bump;
 use bytes::Bytes;
 
@@ -31,6 +33,8 @@ struct LimitCall<'s> {
     observation: Option<&'s Observation<'s>>,
     state: &'s SnapshotState,
     principal: CallerPrincipal<'s>,
+    /// Whether its result is counted.
+    is_counted: &'s Cell<bool>,
 }
 
 impl EnvoyService {
@@ -45,15 +49,70 @@ impl EnvoyService {
         call: CallInfo<'_>,
     ) -> Result<Bytes, GrpcError> {
         self.observed(SHOULD_RATE_LIMIT, &call, async |observation| {
-            self.admit(Demand { cost: 1, is_report: false, caller: call.caller })?;
-            let scope = self.worker.begin(call.deadline, observation.map(Observation::trace))?;
-            let (published, context) = (&*scope.published, &scope.context);
-            let state = &*self.snapshot_state(published);
-            let principal = self.worker.principal(&call);
-            let call = LimitCall { published, context, observation, state, principal };
-            self.limit_response(call, &body, &scope.arena).await
+            let is_counted = Cell::new(false);
+            let decided = self.limit_observed(&body, &call, observation, &is_counted).await;
+            decided.inspect_err(|error| self.undecided(&body, observation, is_counted.get(), error))
         })
         .await
+    }
+
+    async fn limit_observed(
+        &self,
+        body: &[u8],
+        call: &CallInfo<'_>,
+        observation: Option<&Observation<'_>>,
+        is_counted: &Cell<bool>,
+    ) -> Result<Bytes, GrpcError> {
+        self.admit(Demand { cost: 1, is_report: false, caller: call.caller })?;
+        let scope = self.worker.begin(call.deadline, observation.map(Observation::trace))?;
+        let (published, context) = (&*scope.published, &scope.context);
+        let state = &*self.snapshot_state(published);
+        let principal = self.worker.principal(call);
+        let call = LimitCall { published, context, observation, state, principal, is_counted };
+        self.limit_response(call, body, &scope.arena).await
+    }
+
+    /// Counts and records a call that ended before there was anything to decide over: the failure mode of the proxy decides. The record has
+    /// the attributes of the first descriptor, if it can be read.
+    #[cold]
+    fn undecided(
+        &self,
+        body: &[u8],
+        observation: Option<&Observation<'_>>,
+        is_counted: bool,
+        error: &GrpcError,
+    ) {
+        let observation = observation.filter(|o| o.records_payload() && !o.has_request());
+        if is_counted && observation.is_none() {
+            return;
+        }
+        let arena = Bump::new();
+        let is_bounded = RateLimitRequest::count(body).is_ok_and(|n| n <= self.worker.engine.limits.quotas);
+        let request = is_bounded.then(|| RateLimitRequest::read(body, &arena).ok()).flatten();
+        let published = self.shared.runtime().load();
+        let snapshot = published.routes.snapshot();
+        let config = config_of(snapshot);
+        if !is_counted {
+            let domain = request.as_ref().map_or(&b""[..], |request| request.domain);
+            self.metrics.rate_limit(config, domain, "error");
+        }
+        let Some(observation) = observation else { return };
+        let state = self.snapshot_state(&published);
+        let plan = state.plan(&snapshot.vocabulary, Some(observation));
+        let mut attributes = Attributes::new(&plan, &arena);
+        if let Some(request) = &request
+            && let Some(descriptor) = request.descriptors.first()
+        {
+            set_descriptor(request.domain, descriptor, config, &mut attributes);
+        }
+        let exchange = RecordedExchange::of_limit(&LimitStatus::default(), self.decision_id());
+        exchange.failed(error.clone()).record(observation, &attributes);
+    }
+
+    /// Counts a call that ended before its domain could be read.
+    pub(crate) fn count_unread(&self) {
+        let published = self.shared.runtime().load();
+        self.metrics.rate_limit(config_of(published.routes.snapshot()), b"", "error");
     }
 
     /// A framed RateLimitResponse that says over the limit, for a call that failed because of how much its caller sent; `None` if the failure
@@ -125,6 +184,7 @@ impl EnvoyService {
             && settings.error_mode == ErrorMode::Delegate
         {
             self.metrics.rate_limit(config, request.domain, "error");
+            call.is_counted.set(true);
             return Err(error.clone());
         }
         for (index, _) in &failed {
@@ -143,6 +203,7 @@ impl EnvoyService {
         }
         if !refuses && settings.unmatched == Unmatched::Error && statuses.iter().any(|s| !s.matched) {
             self.metrics.rate_limit(config, request.domain, "no_match");
+            call.is_counted.set(true);
             return invalid("no limit is configured for a descriptor");
         }
         let result = match (over, settings.shadow) {
@@ -160,15 +221,13 @@ impl EnvoyService {
         Ok(framed(&statuses, settings))
     }
 
-    /// Counts and records a call whose caller left while this descriptor waited for a handler: the failure mode of the proxy decides.
+    /// Counts and records a call whose caller left while this descriptor waited for a handler, or that its pool refused, or that
+    /// panicked: the failure mode of the proxy decides.
     #[cold]
     fn left(&self, call: LimitCall<'_>, domain: &[u8], descriptor: &Descriptor<'_>, error: GrpcError) {
         let snapshot = call.published.routes.snapshot();
         let config = config_of(snapshot);
-        // One that panicked has its answer.
-        if error.code == Code::Cancelled {
-            self.metrics.rate_limit(config, domain, "error");
-        }
+        self.metrics.rate_limit(config, domain, "error");
         let Some(observation) = call.observation.filter(|observation| observation.records_payload()) else {
             return;
         };

@@ -78,9 +78,17 @@
     const response = await fetch(address, {
       headers: { accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(PATIENCE),
     });
+    // The page asks for the token, of which a server that was started again may have another one.
+    if (response.status === 401) location.reload();
     if (!response.ok && response.status !== 404) throw new Error(String(response.status));
     return new DOMParser().parseFromString(await response.text(), "text/html");
   };
+
+  // Of which process and configuration a page is: each process begins with the same number.
+  const shownBy = () => `${$("#instance [data-process]")?.dataset.process} ${$("#instance a")?.textContent}`;
+  const processOf = (shown) => shown.split(" ", 1)[0];
+  // What the part of the page is of that is not live.
+  let shown = null;
 
   const refresh = async (everything) => {
     if (busy) return;
@@ -89,12 +97,17 @@
       const whole = everything || isLive();
       // A page that shows nothing live is asked for again only when the configuration has changed.
       const page = await load(whole ? location.href : "/versionz/");
-      const before = $("#instance a")?.textContent;
+      shown ??= shownBy();
       for (const region of all(everything ? "[data-live], [data-filtered]" : "[data-live]")) {
         replace(region, page.getElementById(region.id), everything);
       }
-      const after = $("#instance a")?.textContent;
-      if (!whole && before !== after && !inUse($("main"))) replace($("main"), $("main", await load(location.href)));
+      const now = shownBy();
+      const isOld = whole ? processOf(now) !== processOf(shown) : now !== shown;
+      if (!isOld) shown = now;
+      else if (!inUse($("main"))) {
+        replace($("main"), $("main", whole ? page : await load(location.href)));
+        shown = now;
+      }
       setGone(false);
       lastAnswer = new Date().toLocaleTimeString();
       say(lastAnswer);

@@ -5,7 +5,8 @@ const MAX_METHOD: usize = 32;
 
 /// What begins with `input` instead of HTTP/2, and what to do. `is_tls`: it was sent within TLS.
 pub(super) fn foreign(input: &[u8], is_tls: bool) -> &'static str {
-    if !is_tls && input.starts_with(&[0x16, 3]) {
+    // The first bytes may come alone.
+    if !is_tls && matches!(input, [0x16] | [0x16, 3, ..]) {
         return "the client speaks TLS, and the API is plain text without --tls-cert-file: remove the transport_socket of TLS from the cluster of \
                 its Envoy, or give this server a certificate";
     }
@@ -34,6 +35,7 @@ mod tests {
         let long = [b"POST /envoy.service.auth.v3.Authorization/Check?".as_slice(), &[b'a'; 9000]].concat();
         for (input, is_tls, expected) in [
             (&[0x16, 3, 1, 2, 0, 1][..], false, "TLS, and the API is plain text"),
+            (&[0x16], false, "TLS, and the API is plain text"),
             (&[0x16, 3, 1, 2, 0, 1], true, "does not speak HTTP/2"),
             (
                 b"POST /envoy.service.auth.v3.Authorization/Check HTTP/1.1\r\nhost: a\r\n",

@@ -229,7 +229,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
         };
         if let Err(error) = ended {
-            tracing::debug!(%error, "connection ended");
+            match error.is_parse_version_h2() {
+                true => mixer_base::warn_limited!(
+                    10,
+                    caller = %peer,
+                    "a connection was refused: the client speaks HTTP/2, and this port HTTP/1.1: checks over HTTP (--envoy-http-address) need a \
+                     cluster without http2_protocol_options, and gRPC has an address of its own, --address"
+                ),
+                false => tracing::debug!(%error, "connection ended"),
+            }
         }
     }
 }

@@ -47,3 +47,18 @@ fn a_direct_response_takes_its_code_from_the_refusal_only_when_it_is_zero() {
         assert_eq!(directive.direct_response_code, wanted);
     }
 }
+
+#[test]
+fn clients_are_not_told_why_a_failure_refuses() {
+    let failure = result(7, "handler `list.istio-system` failed: dial tcp 10.0.0.7:6379", 0, 0);
+    let mut combiner = Combiner::default();
+    combiner.add_failure("list", &failure);
+    combiner.add_failure("mixer", &result(7, "condition of rule `r` failed", 0, 0));
+    combiner.add("h", &result(7, "no", 5, 9));
+    let outcome = combiner.finish(false);
+    assert_eq!(outcome.public_message, "the request cannot be evaluated, no");
+    assert!(outcome.status.message.contains("10.0.0.7:6379, mixer:condition of rule `r` failed, h:no"));
+    let mut outcome = combined(&[]);
+    outcome.refuse(&["condition of rule `r` failed".to_owned()]);
+    assert_eq!(outcome.public_message, UNEVALUATED);
+}
