@@ -30,6 +30,8 @@ pub enum Code {
     InvalidArgument = 3,
     /// The deadline passed.
     DeadlineExceeded = 4,
+    /// A path of HTTP that is none of the service.
+    NotFound = 5,
     /// The caller is not authorized.
     PermissionDenied = 7,
     /// The message is too large, or the server is overloaded.

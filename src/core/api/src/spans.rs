@@ -92,7 +92,7 @@ fn response_class(code: Code) -> &'static str {
     match code {
         Code::Ok => "2xx",
         Code::Unknown => "0xx",
-        Code::Cancelled | Code::InvalidArgument | Code::PermissionDenied => "4xx",
+        Code::Cancelled | Code::InvalidArgument | Code::NotFound | Code::PermissionDenied => "4xx",
         _ => "5xx",
     }
 }
