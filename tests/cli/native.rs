@@ -94,6 +94,23 @@ fn sizes_have_one_syntax() {
     assert!(memory.split("--").next().unwrap_or_default().contains("At least 16MiB"), "{help}");
 }
 
+#[test]
+fn the_default_of_what_serves_with_errors_is_printed() {
+    let printed = run(&["mixer", "server", "--print-config"]).out;
+    assert!(printed.lines().any(|line| line.starts_with("config-on-error: keep-last ")), "{printed}");
+    let printed = run(&["mixer", "server", "--print-config", "--config-on-error", "refuse"]).out;
+    assert!(printed.lines().any(|line| line.starts_with("config-on-error: refuse ")), "{printed}");
+}
+
+/// ControlZ and explanations write entries of maps like this.
+#[test]
+fn an_entry_of_a_map_is_told_as_the_flag_takes_it() {
+    let ran = run(&["mixer", "routes", "show", "--match", "request.headers[x-user]=a"]);
+    let text = "unknown attribute `request.headers[x-user]`\n  hint: write request.headers=x-user:a\n";
+    assert!(ran.code == 2 && ran.err.contains(text), "{}", ran.err);
+    assert_eq!(run(&["mixer", "routes", "show", "--match", "request.headers=x-user:a"]).code, 0);
+}
+
 /// The start fails after the banner.
 #[test]
 fn the_banner_shows_what_is_in_effect() {

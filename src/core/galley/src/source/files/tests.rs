@@ -193,6 +193,19 @@ async fn sinks_keep_what_they_have_while_a_file_has_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn limits_of_descriptors_are_told_to_be_no_resource() {
+    let scene = Scene::new(&[("rule.yaml", RULE)], true);
+    scene.galley.synced().await;
+    scene.write(
+        "limits.yaml",
+        "domain: shop\ndescriptors:\n- key: plan\n  rate_limit: {unit: hour, requests_per_unit: 5}\n",
+    );
+    let told = "limits of descriptors are no resource, and galley distributes none";
+    scene.until("limits are told", |scene| scene.why().contains(told)).await;
+    scene.galley.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_is_pending_with_its_cause() {
     let scene = Scene::new(&[("rule.yaml", RULE)], true);
     let group = || scene.galley.state().groups.into_iter().next();
