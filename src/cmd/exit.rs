@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::given::GivenAddresses;
 use super::output::escaped_lines;
 
 /// The exit statuses of `mixer`. The legacy programs use 0 and 255 only.
@@ -102,6 +103,16 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    /// Without what is secret in these addresses.
+    pub(crate) fn without(mut self, given: &GivenAddresses) -> Self {
+        if !given.is_empty() {
+            self.what = given.shown(&self.what);
+            self.cause = self.cause.map(|cause| given.shown(&cause));
+            self.hint = self.hint.map(|hint| given.shown(&hint));
+        }
+        self
+    }
+
     /// A failure without cause and hint.
     pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
         Self {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use super::exit::Failure;
 use mixer_base::secrets::mask_address;
 
 /// The addresses of a command line that have something secret, with what is shown instead.
@@ -44,20 +43,15 @@ impl GivenAddresses {
         Self(secret)
     }
 
+    /// Whether nothing is secret in them.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// A text without what is secret in them.
     pub(crate) fn shown(&self, text: &str) -> String {
         let all = self.0.iter();
         all.fold(text.to_owned(), |text, (address, shown)| text.replace(address, shown))
-    }
-
-    /// A failure without what is secret in them.
-    pub(crate) fn without(&self, mut failure: Failure) -> Failure {
-        if !self.0.is_empty() {
-            failure.what = self.shown(&failure.what);
-            failure.cause = failure.cause.map(|cause| self.shown(&cause));
-            failure.hint = failure.hint.map(|hint| self.shown(&hint));
-        }
-        failure
     }
 }
 

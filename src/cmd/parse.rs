@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::exit::{GALLEY_FATAL, LEGACY_FAILURE};
+use super::exit::{Failure, GALLEY_FATAL, LEGACY_FAILURE};
 use super::given::GivenAddresses;
 use super::personality::Personality;
 use super::server::with_config_file;
@@ -88,7 +88,7 @@ fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
     let args = usage::help_request(&root, &args).unwrap_or(args);
     let title = usage::title(&root, &args);
     let given = GivenAddresses::of(&args);
-    let shown = |failure| usage::shown_failure(given.without(failure), format);
+    let shown = |failure: Failure| usage::shown_failure(failure.without(&given), format);
     let args = galley::with_config_file(args, &root).map_err(shown)?;
     let merged = with_config_file(args, &root, true).map_err(shown)?;
     let given = GivenAddresses::of(&merged.args);

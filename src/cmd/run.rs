@@ -127,7 +127,7 @@ fn print_failure(
         };
         (text, LEGACY_FAILURE)
     } else {
-        (usage::failure_text(&io.given.without(failure.clone()), format), failure.exit.code())
+        (usage::failure_text(&failure.clone().without(&io.given), format), failure.exit.code())
     };
     // A write error on standard error cannot be reported anywhere; the exit status remains.
     let _ = io.err.write_all(text.as_bytes());

@@ -71,7 +71,7 @@ pub(crate) fn shown(
             {
                 failure.what = format!("{} in {origin}", failure.what);
             }
-            shown_failure(given.without(failure), format)
+            shown_failure(failure.without(given), format)
         }
     }
 }
