@@ -210,8 +210,7 @@ fn floods_of_frames_end_or_pause_and_others_are_served() {
 #[test]
 fn who_only_wants_answers_is_left() {
     let scene = Scene::start(mirror());
-    let mut count = 0;
-    for one in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])] {
+    for (count, one) in (0..).zip([frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])]) {
         let mut raw = Raw::connect(scene.auto, &[]);
         raw.0.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         raw.0.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -228,8 +227,9 @@ fn who_only_wants_answers_is_left() {
             }
         }
         while raw.next().is_some() {}
-        count += 1;
-        wait_for("it is ended", || (scene.proxy.stat("http2.outbound_control_flood") == count).then_some(()));
+        wait_for("it is ended", || {
+            (scene.proxy.stat("http2.outbound_control_flood") == count + 1).then_some(())
+        });
     }
     assert_eq!(Client::connect(scene.auto).get("/direct").text(), "direct");
     scene.wait_for_rest();
