@@ -210,7 +210,7 @@ fn floods_of_frames_end_or_pause_and_others_are_served() {
 #[test]
 fn who_only_wants_answers_is_left() {
     let scene = Scene::start(mirror());
-    for (ended, one) in (0..).zip([frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])]) {
+    for (count, one) in (0..).zip([frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[])]) {
         let mut raw = Raw::connect(scene.auto, &[]);
         raw.0.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         raw.0.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -220,15 +220,16 @@ fn who_only_wants_answers_is_left() {
             raw.0.write_all(&one).unwrap();
             assert!(raw.next_of(&[one[3]]).is_some(), "it is answered");
         }
-        assert_eq!(scene.proxy.stat("http2.outbound_control_flood"), ended);
+        assert_eq!(scene.proxy.stat("http2.outbound_control_flood"), count);
         for _ in 0..20 {
             if raw.0.write_all(&one.repeat(1000)).is_err() {
                 break;
             }
         }
         while raw.next().is_some() {}
-        let has_ended = || scene.proxy.stat("http2.outbound_control_flood") == ended + 1;
-        wait_for("it is ended", || has_ended().then_some(()));
+        wait_for("it is ended", || {
+            (scene.proxy.stat("http2.outbound_control_flood") == count + 1).then_some(())
+        });
     }
     assert_eq!(Client::connect(scene.auto).get("/direct").text(), "direct");
     scene.wait_for_rest();
