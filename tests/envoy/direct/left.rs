@@ -176,9 +176,9 @@ fn checks_that_the_pool_refuses_are_counted_as_such() {
 fn calls_that_are_shed_are_counted_and_logged() {
     let address = format!("127.0.0.1:{}", free_port());
     let arguments = [
-        "--load-shedding-mode=enforce",
-        "--max-requests-per-second=0.01",
-        "--burst-size=1",
+        "--loadsheddingMode=enforce",
+        "--maxRequestsPerSecond=0.01",
+        "--burstSize=1",
         "--decision-log=$DIRECTORY/log",
         "--envoy-http-address",
         &address,

@@ -33,9 +33,11 @@ pub fn place_of(error: &Diagnostic) -> String {
     format!("error `{}`{resource}{place}", error.code)
 }
 
-/// What callers are told: `why`, unless errors of resources or files may be in it.
+/// What callers are told: `why`, unless a text of the configuration may be in it. A file or directory that cannot be read has none.
 pub(super) fn told(why: &Arc<str>, diagnostics: &Diagnostics) -> Arc<str> {
-    let is_of_text = |error: &&Diagnostic| !error.resource.is_empty() || error.file.is_some();
+    let is_of_text = |error: &&Diagnostic| {
+        !error.resource.is_empty() || error.span.is_some_and(|span| span.start.line > 0)
+    };
     match first_error(diagnostics.iter()).filter(is_of_text) {
         Some(error) => format!("{}; the log of the server has its text", place_of(error)).into(),
         None => Arc::clone(why),
