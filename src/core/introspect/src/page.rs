@@ -169,7 +169,7 @@ fn top_bar(server: &Introspection) -> Markup {
             div.instance #instance data-live {
                 // A tooltip has no markup.
                 span.pill.(kind) #state title=(why.replace('`', "")) { (state) }
-                b.host title="The pod, or else the host" data-process=(super::process::id()) { (super::host::pod()) }
+                b.host title="The pod, or else the host" data-process=(super::host::process()) { (super::host::pod()) }
                 span.dim.wide { (server.instance()) }
                 @if let Some(badge) = (server.program.badge)() {
                     a.dim href=(badge.path) title=(badge.title) { (badge.text) }

@@ -2,8 +2,6 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::LazyLock;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::response::Response;
 use maud::html;
@@ -31,13 +29,6 @@ pub(super) struct ProcessInfo {
     /// compat(1.3): goroutines in Istio Mixer; threads here.
     goroutines: i64,
     open_files: usize,
-}
-
-/// Tells this process from others at the same address.
-pub(super) fn id() -> u128 {
-    static ID: LazyLock<u128> =
-        LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros());
-    *ID
 }
 
 /// The fields of `/proc/self/status`.

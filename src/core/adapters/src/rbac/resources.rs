@@ -192,6 +192,19 @@ impl RbacResource {
     }
 }
 
+/// Whether two paths are one, whether a name in them is that of a field or a key of a map.
+fn is_same_place(one: &FieldPath, other: &FieldPath) -> bool {
+    let [one, other] = [one, other].map(|path| {
+        let is_between = |c: char| !(c.is_alphanumeric() || "_-".contains(c));
+        path.to_string()
+            .split(is_between)
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    });
+    one == other
+}
+
 impl Empty {
     /// Those in the members of a list of a `spec`, and whatever else is written without a value: it was forgotten, or the file was cut off.
     fn of_document(
@@ -201,7 +214,7 @@ impl Empty {
     ) -> Vec<Self> {
         let mut found = Self::of(problems.spec(), list, restrictions);
         for (field, name) in forgotten_in(problems.document()) {
-            if found.iter().all(|known| known.field != field) {
+            if found.iter().all(|known| !is_same_place(&known.field, &field)) {
                 found.push(Self { field, name: name.into(), means: "it counts as if it were not there" });
             }
         }
