@@ -1,6 +1,6 @@
 //! Type check of terms.
 
-pub(super) mod hint;
+mod hint;
 
 use super::literal::Constant;
 use super::parse::{parse, position};

@@ -15,6 +15,7 @@ mod failure;
 pub mod functions;
 mod lexer;
 mod literal;
+mod others;
 mod parse;
 mod program;
 mod term;

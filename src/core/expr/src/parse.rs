@@ -6,8 +6,8 @@
 mod foreign;
 
 use super::ast::{NodeId, SyntaxKind, SyntaxTree};
-use super::check::hint::NETWORKS;
 use super::lexer::{Lexer, Span, SyntaxError, Token, TokenKind};
+use super::others::NETWORKS;
 use super::{CompileError, Phase};
 
 /// Maximum nesting of parentheses, calls, indexes and right operands. It bounds the recursion of all passes, which therefore

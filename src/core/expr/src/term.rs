@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::ast::{NodeId, SyntaxKind, SyntaxTree};
-use super::check::hint::{is_contains, other_function};
 use super::lexer::{Span, TokenKind};
 use super::literal::{self, Constant};
+use super::others::{is_contains, other_function};
 use super::parse::position;
 use super::{CompileError, Phase};
 

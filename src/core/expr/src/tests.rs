@@ -5,7 +5,7 @@ mod property;
 
 use bumpalo::Bump;
 
-use super::check::hint::NETWORKS;
+use super::others::NETWORKS;
 use super::*;
 use mixer_attribute::{AttributeBag, CompressedAttributes, OwnedAttributes, OwnedValue, Value};
 

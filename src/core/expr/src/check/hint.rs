@@ -3,6 +3,7 @@
 use super::function_names;
 use crate::Scope;
 use crate::literal::Constant;
+use crate::others::{NETWORKS, is_contains, other_function};
 use crate::term::{Callee, TermId, TermKind, Terms};
 use mixer_attribute::ValueType;
 use mixer_base::suggestion::{Case, near};
@@ -60,10 +61,6 @@ pub(super) fn conversion(value_type: ValueType) -> Option<&'static str> {
         _ => None,
     }
 }
-
-/// What to write instead of a condition on networks.
-pub(crate) const NETWORKS: &str =
-    "a condition has no networks: use a listchecker with entryType IP_ADDRESSES";
 
 /// How a text is written where a value of another type is expected, if it converts.
 pub(super) fn converted(text: &[u8], expected: ValueType, rendered: &str) -> Option<String> {
@@ -123,11 +120,6 @@ fn function_of(
     }
 }
 
-/// Whether a function is one of other languages that looks for a part of a text.
-pub(crate) fn is_contains(name: &str) -> bool {
-    matches!(name, "contains" | "indexOf" | "includes")
-}
-
 /// The hint for an unknown function or operator.
 pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<String> {
     let TermKind::Function { callee, arguments, target } = &terms.term(id).kind else { return None };
@@ -160,40 +152,6 @@ pub(super) fn unknown_function(terms: &Terms<'_>, id: TermId, scope: &dyn Scope)
         (Callee::Named(name), _) if other_function(name).is_some() => other_function(name).map(Into::into),
         (Callee::Named(name), _) => nearest(name, function_names()).map(|n| format!("did you mean `{n}`?")),
     }
-}
-
-/// What to write instead of a function that other languages have.
-pub(crate) fn other_function(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "not" => "write (condition) == false",
-        "has" | "isset" | "exists" | "defined" => "give a default instead: attribute | default",
-        name if is_contains(name) => "write \"text\".matches(value)",
-        "length" | "len" => "write size(value)",
-        "duration" => "a text such as \"10s\" is a duration already",
-        "substring" | "substr" | "slice" => {
-            "there is no function for a part of a text: write value.startsWith(\"text\"), or \"^text\".matches(value)"
-        }
-        "reverse" => "there is no reversed text: write value.endsWith(\"text\")",
-        "lower" | "tolower" | "lowercase" | "toLowerCase" | "lowerAscii" => "write toLower(value)",
-        "upper" | "toUpper" | "uppercase" | "toUpperCase" | "upperAscii" => {
-            "write toLower(value), and compare it with small letters"
-        }
-        "concat" | "join" => "write a + b",
-        "replace" | "trim" | "split" => {
-            "an expression cannot cut a text: write a pattern, \"^a.*b$\".matches(value)"
-        }
-        "equals" | "eq" => "write a == b",
-        "isEmpty" | "empty" => "write (value | \"\") == \"\"",
-        "regex" | "regexp" | "regexMatch" | "search" => "write \"pattern\".matches(value)",
-        "glob" | "like" => "write match(value, \"prefix*\")",
-        "now" => "an expression has no clock: write request.time",
-        "getFullYear" | "getMonth" | "getDate" | "getDayOfMonth" | "getDayOfWeek" | "getDayOfYear"
-        | "getHours" | "getMinutes" | "getSeconds" | "getMilliseconds" => {
-            "the classic language has no parts of times: `policy.istio.io/lang: CEL` on the rule has request.time.getHours()"
-        }
-        "cidr" | "inCidr" | "ipInRange" | "inNetwork" => NETWORKS,
-        _ => return None,
-    })
 }
 
 /// Whether a name is what other languages call a value that is not there.
