@@ -1,6 +1,6 @@
 //! The spill: items that find no room in memory, or whose sink fails, are kept on disk and survive a restart.
 //!
-//! A thread, the keeper, owns the [spool](crate::spool), which it also opens. Neither producers nor the courier of the sink wait for the disk, nor does
+//! A thread, the keeper, owns the [spool], which it also opens. Neither producers nor the courier of the sink wait for the disk, nor does
 //! whoever makes the delivery.
 //!
 //! ```text
