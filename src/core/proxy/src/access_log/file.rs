@@ -340,12 +340,15 @@ mod tests {
     }
 
     /// Files, one of which is a pipe that is full, and that nobody reads.
-    fn with_full_pipe() -> (AccessLogFiles, std::io::PipeReader) {
+    fn with_full_pipe() -> (AccessLogFiles, (std::io::PipeReader, tempfile::TempDir)) {
         let (reader, writer) = std::io::pipe().unwrap();
+        // Where it is opened again.
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe").display().to_string();
         let files = AccessLogFiles::default();
         let file = std::fs::File::from(std::os::fd::OwnedFd::from(writer));
-        let log = Arc::new(AccessLogFile::new("pipe", file, Arc::clone(&files.counters)));
-        files.files.lock().by_path.insert("pipe".to_owned(), Arc::clone(&log));
+        let log = Arc::new(AccessLogFile::new(&path, file, Arc::clone(&files.counters)));
+        files.files.lock().by_path.insert(path, Arc::clone(&log));
         files.start().unwrap();
         log.append(|out| out.extend_from_slice(&vec![b'a'; 1 << 20]));
         let deadline = Instant::now() + Duration::from_secs(60);
@@ -353,7 +356,7 @@ mod tests {
             assert!(Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(1));
         }
-        (files, reader)
+        (files, (reader, directory))
     }
 
     #[test]
