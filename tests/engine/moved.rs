@@ -280,6 +280,10 @@ fn what_loosens_nothing_that_a_mistake_may_concern_applies() {
     };
     let none = || "# Nothing.\n".to_owned();
     let shop = |condition: &str| in_namespace("shop", "r1", condition);
+    let in_cel = |more: &str| {
+        let cel = "istio-system, annotations: {policy.istio.io/lang: CEL}}";
+        rule("r1", &format!("source.user == \"carl\"{more}")).replace("istio-system}", cel)
+    };
     for (what, before, after, mistaken, applies) in [
         ("a new rule", none(), rule("r1", &carl), broken(), true),
         (
@@ -289,6 +293,8 @@ fn what_loosens_nothing_that_a_mistake_may_concern_applies() {
             broken(),
             true,
         ),
+        // There it may be true although what is before it fails, for which the request was refused.
+        ("a further alternative in CEL", in_cel(""), in_cel(" || source.user == \"dave\""), broken(), false),
         (
             "an alternative in front",
             rule("r1", &carl),

@@ -4,7 +4,7 @@
 //! only its new version refuses, and the *loss* those that only its last good version refuses. They are known by namespace: the rules of
 //! one decide about no request to another. Whether there is a loss at all follows from what was added and what was there before:
 //!
-//! - a new rule refuses more, and so does one with further actions, or with further alternatives behind its condition; every other edit may do both;
+//! - a new rule refuses more, and so does one with further actions, or with further alternatives behind its condition in the classic language; every other edit may do both;
 //! - a list of `listchecker` that refuses what it has refuses more with more entries, one that refuses what it has not with fewer; every other
 //!   edit of a part may do both;
 //! - a part that is new or gone may do both to the rules that name it already, of which a name may have meant another part;
@@ -83,7 +83,7 @@ pub(super) type Versions<'c> = (Option<&'c RawResource>, Option<&'c RawResource>
 
 /// Reads the effects of changes from texts.
 pub(super) struct Reader<'c> {
-    mesh: &'c str,
+    builder: &'c SnapshotBuilder,
     /// Whether somewhere what no rule allows is refused.
     has_defaults: bool,
     /// Whether an instance may make attributes.
@@ -112,9 +112,8 @@ impl<'c> Reader<'c> {
                 BuildStage::Rules | BuildStage::Vocabulary | BuildStage::Ignored => {}
             }
         }
-        let mesh = &*builder.options().default_namespace;
         let shifts = SELECTORS.iter().any(|name| shifting.contains(*name));
-        Self { mesh, has_defaults, has_generators, has_charges, shifts }
+        Self { builder, has_defaults, has_generators, has_charges, shifts }
     }
 
     /// The effects of a change of a rule.
@@ -128,7 +127,7 @@ impl<'c> Reader<'c> {
             (None, Some(_)) => (false, true),
             (Some(_), None) => (true, false),
             (Some(good), Some(new)) => {
-                let both = RuleUse::between(good, new, [&good.document(), &new.document()]);
+                let both = RuleUse::between(good, new, self.builder.options().language_of(good));
                 let uses_same = || both.is_same_beside_names && rules.use_same_parts(good, new);
                 (both.has_no_more || uses_same(), both.has_no_fewer || uses_same())
             }
@@ -153,7 +152,7 @@ impl<'c> Reader<'c> {
     /// The requests of Envoy that are refused because a namespace has rules: those that name none, and those that misspell it.
     fn without_rules_of(&self, namespace: &str, rules: &impl RuleFacts) -> Requests {
         let mut refused = Requests::default();
-        if *namespace == *self.mesh || rules.has_lasting(Some(namespace)) {
+        if self.is_mesh(namespace) || rules.has_lasting(Some(namespace)) {
             return refused;
         }
         // A name of Kubernetes is misspelt only by one that has no rules.
@@ -218,9 +217,13 @@ impl<'c> Reader<'c> {
         Effects::either(reach)
     }
 
+    fn is_mesh(&self, namespace: &str) -> bool {
+        *namespace == *self.builder.options().default_namespace
+    }
+
     /// The namespace of the requests that a rule decides about; all if it is for the mesh, or if that of a request is not known.
     fn scope<'k>(&self, namespace: &'k Arc<str>) -> Option<&'k Arc<str>> {
-        Some(namespace).filter(|namespace| !self.shifts && ***namespace != *self.mesh)
+        Some(namespace).filter(|namespace| !self.shifts && !self.is_mesh(namespace))
     }
 }
 

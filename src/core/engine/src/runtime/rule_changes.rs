@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use foldhash::HashSet;
 
 use mixer_config::{MappingEntry, Node, RawResource};
+use mixer_expr::Language;
 
 /// What a rule names.
 pub(super) struct RuleText {
@@ -87,9 +88,12 @@ const OR: &str = "||";
 const MAX_ACTIONS: usize = 64;
 
 impl RuleUse {
-    /// `documents`: of both.
-    pub(super) fn between(good: &RawResource, new: &RawResource, documents: [&Node; 2]) -> Self {
+    /// `language`: that of the conditions, if both have the same annotations. In CEL an alternative can be true although what is before it fails, so that
+    /// the rule decides about a request that its failure refused.
+    pub(super) fn between(good: &RawResource, new: &RawResource, language: Language) -> Self {
         let has_same_annotations = good.annotations == new.annotations;
+        let documents = [good.document(), new.document()];
+        let documents = documents.each_ref();
         let [before, after] = documents.map(actions_of);
         let rest = |document| -> Vec<&MappingEntry> {
             rest_of(document).into_iter().filter(|entry| &*entry.key != MATCH).collect()
@@ -101,6 +105,7 @@ impl RuleUse {
             (Some(good), Some(new)) => good.same_value(new),
             (good, new) => good.is_none() && new.is_none(),
         };
+        let extends = |some, more| language == Language::Cexl && has_alternatives(some, more);
         let is_within = |some: &[Node], all: &[Node]| {
             some.len().max(all.len()) <= MAX_ACTIONS
                 && some.iter().all(|action| all.iter().any(|other| action.same_value(other)))
@@ -112,12 +117,8 @@ impl RuleUse {
                 && has_same_condition
                 && before.len() == after.len()
                 && actions.all(|(good, new)| are_same(&beside_names(good), &beside_names(new))),
-            has_no_fewer: is_same
-                && is_within(before, after)
-                && (has_same_condition || has_alternatives(good, new)),
-            has_no_more: is_same
-                && is_within(after, before)
-                && (has_same_condition || has_alternatives(new, good)),
+            has_no_fewer: is_same && is_within(before, after) && (has_same_condition || extends(good, new)),
+            has_no_more: is_same && is_within(after, before) && (has_same_condition || extends(new, good)),
         }
     }
 }

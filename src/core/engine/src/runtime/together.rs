@@ -5,16 +5,16 @@
 //!
 //! 1. A rule, the handlers and instances that it uses, the roles that their adapter reads and what makes the attributes that it reads
 //!    decide together. They wait together, unless mixing both versions refuses no more than one of the configurations: a rule waits
-//!    alone if its new version selects at least the same requests and uses the same parts. So nobody is refused whom both allow.
-//! 2. A change that may refuse fewer requests than before waits if one of those may be among the requests that something that waits is to
-//!    refuse from now on, as far as [their texts](super::effects) tell. So a request that both configurations refuse is refused: by what
+//!    alone if its new version has the same condition and annotations and uses the same parts. So nobody is refused whom both allow.
+//! 2. A change that [may refuse fewer](super::effects) requests of a namespace than before waits if something that waits may be to refuse more of
+//!    them from now on, whatever their conditions say. So a request that both configurations refuse is refused: by what
 //!    refused it before, unless that serves in a new version that does not; and by what is to refuse it, unless that waits and did not
 //!    refuse it before. If both were so, the request would be in the loss of the one and in the gain of the other.
 //! 3. While anything is out of sight, a file that cannot be read or a document of which nobody knows what it is, it may be to refuse
 //!    anything. Then every change that may refuse fewer requests waits. It follows from the last good configuration and the store alone, so
 //!    that it holds after a restart with a configuration cache.
 //!
-//! The rest is a matter of what texts tell: the name of a part or attribute that does not exist is taken for the one that is nearest to
+//! The rest is a matter of what texts tell: the name of a part that does not exist is taken for the one that is nearest to
 //! it. Cost of a search: in proportion to the actions of all rules and to the texts of what changed.
 
 mod effects;
@@ -296,7 +296,7 @@ impl<'c> Search<'c> {
                 return with;
             }
             if let Some(new) = new
-                && RuleUse::between(good, new, [&good.document(), &new.document()]).selects_same
+                && RuleUse::between(good, new, self.builder.options().language_of(good)).selects_same
                 && self.use_same_parts(good, new)
             {
                 return with;

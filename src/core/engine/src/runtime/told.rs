@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::withheld::WITHHELD;
 use super::{Published, is_about_serving, is_consequence};
 use mixer_config::{Diagnostic, Diagnostics, Severity};
 
@@ -35,10 +36,15 @@ pub fn place_of(error: &Diagnostic) -> String {
 
 /// What callers are told: `why`, unless a text of the configuration may be in it. A file or directory that cannot be read has none.
 pub(super) fn told(why: &Arc<str>, diagnostics: &Diagnostics) -> Arc<str> {
-    let is_of_text = |error: &&Diagnostic| {
-        !error.resource.is_empty() || error.span.is_some_and(|span| span.start.line > 0)
+    let is_of_text =
+        |error: &Diagnostic| !error.resource.is_empty() || error.span.is_some_and(|span| span.start.line > 0);
+    // The reason has a diagnostic of its own, at the place of its error. Another error may come first.
+    let mut withheld = diagnostics.iter().filter(|problem| problem.code == WITHHELD).peekable();
+    let has_text = match withheld.peek() {
+        Some(_) => withheld.any(is_of_text),
+        None => diagnostics.iter().any(is_of_text),
     };
-    match first_error(diagnostics.iter()).filter(is_of_text) {
+    match first_error(diagnostics.iter()).filter(|_| has_text) {
         Some(error) => format!("{}; the log of the server has its text", place_of(error)).into(),
         None => Arc::clone(why),
     }
@@ -65,5 +71,11 @@ mod tests {
         let unread = Withheld { why: "cannot read conf: no such directory".to_owned(), problem: None };
         let diagnostics: Diagnostics = std::iter::once(unread.diagnostic()).collect();
         assert_eq!(*told(&unread.why.clone().into(), &diagnostics), *unread.why);
+        // Not even if that is what comes first.
+        let directory = Diagnostic::error("store-unreadable", FieldPath::root(), "no such directory");
+        let withheld = Withheld::by(&error);
+        let diagnostics: Diagnostics = [directory, withheld.diagnostic()].into_iter().collect();
+        let said = told(&withheld.why.into(), &diagnostics);
+        assert!(!said.contains("s3cr3t") && said.starts_with("error `store-unreadable`"), "{said}");
     }
 }

@@ -144,7 +144,7 @@ impl<'c> Search<'c> {
                 let (last, read) = (self.corrections.last.get(&rule.key), &self.corrections.read);
                 let Some((good, new)) = last.zip(read.resources.get(&rule.key)) else { return false };
                 !self.corrections.last.differs(&rule.key, Some(new)) || {
-                    let both = RuleUse::between(good, new, [&good.document(), &new.document()]);
+                    let both = RuleUse::between(good, new, self.builder.options().language_of(good));
                     both.has_no_fewer && both.has_no_more
                 }
             });
