@@ -10,7 +10,7 @@ use crate::support::{DEADLINE, HttpAnswer, Ports, Process, Server, envoy, free_p
 use crate::{read, repository};
 
 /// Tokens of the key in the Envoy configurations, with their claims. They do not expire.
-static TOKENS: [(&str, &str, &str); 5] = [
+static TOKENS: [(&str, &str, &str); 7] = [
     (
         "ann",
         r#"{"iss":"https://auth.example","sub":"ann","role":"customer","groups":["staff","oncall"]}"#,
@@ -36,10 +36,20 @@ static TOKENS: [(&str, &str, &str); 5] = [
         r#"{"iss":"https://auth.example","sub":"gone","role":"admin","suspended":true}"#,
         "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImdvbmUiLCJyb2xlIjoiYWRtaW4iLCJzdXNwZW5kZWQiOnRydWV9.cXOivKhb3G9y0q5uXA8J2chqAmZeX44d3F8JXmpuARQ",
     ),
+    (
+        "away",
+        r#"{"iss":"https://auth.example","sub":"away","role":"admin","suspended":"until 2027"}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImF3YXkiLCJyb2xlIjoiYWRtaW4iLCJzdXNwZW5kZWQiOiJ1bnRpbCAyMDI3In0.WZX4tPl4o3H40DqQ1c1hUICPnzPARUxrlUxyqwObr-A",
+    ),
+    (
+        "sly",
+        r#"{"iss":"https://auth.example","sub":"sly","role":"customer","groups":["x,staff"]}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6InNseSIsInJvbGUiOiJjdXN0b21lciIsImdyb3VwcyI6WyJ4LHN0YWZmIl19.zgOmNJU74xcvR8UERH03KGVEdM4VAxjMrkxp5irMhlQ",
+    ),
 ];
 
 /// Who calls: nobody with a token, and those of [`TOKENS`].
-const CALLERS: [&str; 6] = ["", "ann", "bob", "root", "nobody", "gone"];
+const CALLERS: [&str; 8] = ["", "ann", "bob", "root", "nobody", "gone", "away", "sly"];
 /// Where from, as `x-forwarded-for` says: nothing, of a blocked range, of the office, of its guests, and over IPv6.
 const CLIENTS: [&str; 5] = ["", "203.0.113.7", "10.1.2.3", "10.1.9.3", "2001:db8::1"];
 

@@ -128,10 +128,48 @@ fn what_changed_for_a_rule_with_an_error_goes_back_with_it() {
         ["mallory", "eve", "carl"],
     );
     assert_eq!((kept, answers), (vec!["r1".to_owned()], [Answer::Denied, Answer::Denied, Answer::Allowed]));
-    // Neither does a misspelt name.
+    // What a name that nothing has was to be, nobody knows: another list, perhaps.
     let (kept, answers) =
         edited(&before, &with(sends("r1", "true", "l1x", "who"), "mallory, eve"), ["mallory", "eve", "carl"]);
-    assert_eq!((kept, answers), (vec!["r1".to_owned()], [Answer::Denied, Answer::Denied, Answer::Allowed]));
+    assert_eq!(
+        (kept, answers),
+        (vec!["l1".to_owned(), "r1".to_owned()], [Answer::Denied, Answer::Allowed, Answer::Allowed])
+    );
+}
+
+/// A rule is to use the list of another namespace, which has the same name, and its own one is emptied.
+#[test]
+fn a_misspelt_name_of_a_part_elsewhere_is_not_that_of_the_part_here() {
+    let elsewhere = |entry: &str| list("visitors", entry).replace("istio-system", "shared");
+    let rule = |handler: &str| sends("gate", "true", handler, "who");
+    let with = |rule: String, own: &str, other: &str| {
+        [rule, list("visitors", own), elsewhere(other), value("who", "source.user | \"\"")]
+    };
+    let before = with(rule("visitors"), "eve, mallory", "nobody");
+    let after = with(rule("vistors.shared"), "nobody", "eve, mallory");
+    let (kept, answers) = edited(&before, &after, ["mallory", "eve", "carl"]);
+    assert_eq!(answers, [Answer::Denied, Answer::Denied, Answer::Allowed], "{kept:?}");
+}
+
+/// All lists of a rule with many actions change beside a mistake. A search that looked at the whole rule, or at all rules, for each list would take
+/// hours.
+#[test]
+fn a_search_looks_once_at_each_rule_and_each_part() {
+    const LISTS: usize = 1500;
+    let actions: Vec<String> =
+        (0..LISTS).map(|number| format!("{{handler: l{number}, instances: [who]}}")).collect();
+    let rule = sends("r1", "true", "l0", "who")
+        .replace("[{handler: l0, instances: [who]}]", &format!("[{}]", actions.join(", ")));
+    let others = (0..LISTS).map(|number| sends(&format!("s{number}"), "true", &format!("l{number}"), "who"));
+    let fixed: Vec<String> =
+        others.chain([rule.clone(), rule.replace("r1", "r2"), value("who", "source.user | \"\"")]).collect();
+    let lists = |entry: &str| (0..LISTS).map(|number| list(&format!("l{number}"), entry)).collect::<Vec<_>>();
+    let before = [fixed.clone(), lists("eve")].concat();
+    let typo = sends("typo", "requst.method == \"GET\"", "l0", "who");
+    let after = [fixed, lists("mallory"), vec![typo]].concat();
+    let (kept, answers) = edited(&before, &after, ["mallory", "eve", "carl"]);
+    assert_eq!(answers, [Answer::Allowed, Answer::Denied, Answer::Allowed]);
+    assert_eq!(kept.len(), LISTS, "{:?}", kept.first());
 }
 
 #[test]

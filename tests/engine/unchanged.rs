@@ -178,6 +178,7 @@ fn a_value_that_is_cut_off_is_no_default() {
         "requestHeaderOperations: [{name: x-role, values: ['\"none\"'], operation: REPLACE}], actions:",
     );
     let default = annotated(&x.replace(", actions", "}\n#"), "mixer.dev/default: deny");
+    let legacy = resource("listentry", "who", "istio-system", "{value: source.user}");
     for (before, after) in [
         (bridge.clone(), spec(&bridge, "{check: }")),
         (bridge.clone(), spec(&bridge, "{check: {quotaSpec: [~]}}")),
@@ -195,6 +196,8 @@ fn a_value_that_is_cut_off_is_no_default() {
             ),
         ),
         (default.clone(), default.replace("{mixer.dev/default: deny}", "")),
+        (legacy.clone(), spec(&legacy, "{value: }")),
+        (legacy.clone(), spec(&legacy, "")),
     ] {
         let (_, kept) = edited(&[("x", before.clone(), after.clone())]);
         assert_eq!(kept.len(), 1, "{after}");

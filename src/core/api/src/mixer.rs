@@ -18,7 +18,7 @@ use mixer_engine::runtime::Runtime;
 
 /// Answers Check and Report. Each worker has its own, so that it reuses memory without locks.
 pub struct MixerService {
-    worker: WorkerContext,
+    pub(crate) worker: WorkerContext,
 }
 
 impl MixerService {

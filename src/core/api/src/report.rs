@@ -232,7 +232,7 @@ impl<'a, 'd> Delivery<'a, 'd> {
     ) {
         pace.count_record(bytes, text, dispatch::work_done().wrapping_sub(self.counted));
         self.text += text;
-        if self.collector.pending() > WORK_PER_TURN / 2 || self.text > TEXT_AT_ONCE {
+        if pace.delivery_work(self.collector.pending()) > WORK_PER_TURN / 2 || self.text > TEXT_AT_ONCE {
             self.deliver(false, errors, pace).await;
         } else {
             pace.before(0).await;
@@ -250,9 +250,10 @@ impl<'a, 'd> Delivery<'a, 'd> {
         if !is_last && !pace.is_long() {
             pace.give_way().await;
         }
-        pace.before(self.collector.pending()).await;
+        let work = self.collector.pending();
+        pace.before(pace.delivery_work(work)).await;
         self.text = 0;
-        if let Err(error) = pace.run(self.collector.flush(self.context)).await {
+        if let Err(error) = pace.run_delivery(work, self.collector.flush(self.context)).await {
             errors.is_stopping |= error.is_stopping;
             errors.extend(error.errors);
         }

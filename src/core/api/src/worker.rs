@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bumpalo::Bump;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -75,6 +75,8 @@ pub struct WorkerContext {
     turns: Semaphore,
     /// The work of a record in recent reports.
     record_work: Cell<usize>,
+    /// How much longer recent deliveries took than their work says, in parts of [`PAR`].
+    delivery_weight: Cell<usize>,
 }
 
 /// Bounds of the records that a call decodes at once.
@@ -84,6 +86,16 @@ const SLICE_BYTES: usize = 1 << 20;
 /// The work of a call after which its worker serves other calls, in evaluations of a condition or a value: about 10 ns each, so 0.1 ms. A
 /// proxy's batch of 25 records with 4 metrics of 17 dimensions takes 5 800.
 pub const WORK_PER_TURN: usize = 8 << 10;
+/// The time that goes with [`WORK_PER_TURN`]: what is estimated takes longer when nothing of it is in the caches of the processor.
+const TIME_PER_TURN: Duration = Duration::from_micros(100);
+/// Work between two looks at the clock, some 3 us.
+const WORK_PER_LOOK: usize = 256;
+/// The time of a unit of work, in nanoseconds.
+const NANOS_PER_WORK: usize = 10;
+/// The weight of a delivery that takes what its work says. Handlers that encode or count what they get take longer.
+const PAR: usize = 16;
+/// The most that one delivery counts for, as its thread may have waited for its core meanwhile.
+const MAX_WEIGHT: usize = 64 * PAR;
 /// The work of the records of a message that are decoded at once: a proxy's batch of 100.
 const WHOLE_WORK: usize = 32 << 10;
 /// The work of a record besides evaluations.
@@ -126,12 +138,18 @@ pub struct WorkerArena<'w> {
 impl WorkerContext {
     /// The state of a worker that has served no call.
     pub fn new(engine: Engine) -> Self {
-        Self { engine, spare_arenas: RefCell::default(), turns: Semaphore::new(1), record_work: Cell::new(0) }
+        Self {
+            engine,
+            spare_arenas: RefCell::default(),
+            turns: Semaphore::new(1),
+            record_work: Cell::new(0),
+            delivery_weight: Cell::new(PAR),
+        }
     }
 
     /// The pace of a call that begins.
     pub fn pace(&self) -> Pace<'_> {
-        Pace { worker: self, done: 0, text: 0, is_long: false, turn: None }
+        Pace { worker: self, done: 0, looked: 0, since: Instant::now(), text: 0, is_long: false, turn: None }
     }
 
     /// Bounds of a message of records that is handled without slices, by the work that a record took recently.
@@ -182,13 +200,17 @@ impl WorkerContext {
 }
 
 /// Shares a worker between a call that takes long and all others. The call counts its work; [`WORK_PER_TURN`] after the worker last served
-/// other calls, it gives way to them.
+/// other calls, or 0.1 ms, it gives way to them.
 ///
 /// A call that gave way is long: it has the turn of its worker, which the others wait for, until its slice ends or waits for a handler.
 pub struct Pace<'w> {
     worker: &'w WorkerContext,
     /// Work since the call began or gave way.
     done: usize,
+    /// The part of it at the last look at the clock.
+    looked: usize,
+    /// When the call began or last gave way.
+    since: Instant,
     /// Bytes of long texts since the call began.
     text: usize,
     is_long: bool,
@@ -226,12 +248,48 @@ impl Pace<'_> {
         self.is_long
     }
 
-    /// Gives way if `more` work would exceed what is allowed at once.
+    /// Gives way if `more` work would exceed what is allowed at once, or if the work until now took longer than it says.
     pub async fn before(&mut self, more: usize) {
-        if self.done > 0 && self.done.saturating_add(more) > WORK_PER_TURN {
+        if self.done > 0 && (self.done.saturating_add(more) > WORK_PER_TURN || self.has_taken_long()) {
             self.give_way().await;
         }
         self.done = self.done.saturating_add(more);
+    }
+
+    fn has_taken_long(&mut self) -> bool {
+        if self.done.saturating_sub(self.looked) < WORK_PER_LOOK {
+            return false;
+        }
+        self.looked = self.done;
+        self.since.elapsed() > TIME_PER_TURN
+    }
+
+    /// The work of a delivery of so much, by what recent ones took.
+    pub(crate) fn delivery_work(&self, work: usize) -> usize {
+        work.saturating_mul(self.worker.delivery_weight.get()) / PAR
+    }
+
+    /// Delivers so much work: what runs at once tells how long the next deliveries take. See [`run`](Self::run).
+    pub(crate) async fn run_delivery<F: Future>(&mut self, work: usize, delivery: F) -> F::Output {
+        let mut delivery = std::pin::pin!(delivery);
+        let began = Instant::now();
+        let first = futures_util::poll!(delivery.as_mut());
+        self.note_delivery(work, began.elapsed());
+        match first {
+            Poll::Ready(output) => output,
+            Poll::Pending => self.wait_for(delivery).await,
+        }
+    }
+
+    /// Deliveries of one worker are alike: the weight is a moving average.
+    fn note_delivery(&self, work: usize, took: Duration) {
+        if work == 0 {
+            return;
+        }
+        let nanos = usize::try_from(took.as_nanos()).unwrap_or(usize::MAX);
+        let now = (nanos.saturating_mul(PAR) / work.saturating_mul(NANOS_PER_WORK)).clamp(PAR, MAX_WEIGHT);
+        let weight = &self.worker.delivery_weight;
+        weight.set((weight.get() * 7 + now) / 8);
     }
 
     /// Serves other calls of the worker. A long call continues when it has the turn.
@@ -247,7 +305,7 @@ impl Pace<'_> {
                 self.turn = self.worker.turns.acquire().await.ok();
             }
             tokio::task::yield_now().await;
-            self.done = 0;
+            (self.done, self.looked, self.since) = (0, 0, Instant::now());
         })
         .await;
     }
@@ -263,6 +321,10 @@ impl Pace<'_> {
         if let Poll::Ready(output) = futures_util::poll!(work.as_mut()) {
             return output;
         }
+        self.wait_for(work).await
+    }
+
+    async fn wait_for<F: Future>(&mut self, work: F) -> F::Output {
         self.turn = None;
         let output = work.await;
         if self.is_long {

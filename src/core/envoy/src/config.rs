@@ -185,6 +185,8 @@ pub(crate) struct CompiledMapping {
     pub(crate) source: MappedFrom,
     /// The value if the source has none.
     pub(crate) default: Option<OwnedValue>,
+    /// The value if that of the source is not of the type, unless it is the default.
+    pub(crate) malformed: Option<OwnedValue>,
     /// Whether it replaces a value that is already set.
     pub(crate) overwrite: bool,
     /// The resource with the mapping.

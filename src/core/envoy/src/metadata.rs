@@ -91,7 +91,8 @@ pub(super) fn text<'a>(body: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
-/// The items of a list joined with commas; an item that is no string counts as empty.
+/// The items of a list joined with commas; an item that is no string counts as empty. In an item that has a comma or a percent sign these are
+/// `%2C` and `%25`: whoever may name one item does not name two.
 pub(super) fn joined<'a>(list: &[u8], arena: &'a Bump) -> &'a [u8] {
     let mut out = ArenaVec::new_in(arena);
     for (index, item) in items(list).enumerate() {
@@ -99,7 +100,13 @@ pub(super) fn joined<'a>(list: &[u8], arena: &'a Bump) -> &'a [u8] {
             out.push(b',');
         }
         if let Field::Text(text) = item {
-            out.extend_from_slice(text);
+            for byte in text {
+                match byte {
+                    b',' => out.extend_from_slice(b"%2C"),
+                    b'%' => out.extend_from_slice(b"%25"),
+                    byte => out.push(*byte),
+                }
+            }
         }
     }
     out.into_bump_slice()

@@ -34,7 +34,7 @@ const PARAMS: &str = "params";
 const LISTS: &str = "listchecker";
 
 /// What a change may do.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Effects {
     /// Requests that only the new version refuses.
     pub(super) gain: Requests,

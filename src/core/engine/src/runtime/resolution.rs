@@ -19,7 +19,7 @@ use super::faults::{Fault, ambiguity, faults, its_own};
 use super::found::Found;
 use super::kept::{CommonCause, Place, Reason, diagnose_left_out};
 use super::last_good::{KeptReasons, LastGood, OnConfigError, Resources};
-use super::together::{OutOfSight, changed_together};
+use super::together::changed_together;
 use super::withheld::Withheld;
 use crate::handler::FailedHandler;
 use crate::snapshot::{
@@ -313,11 +313,13 @@ impl<'l> Resolution<'l> {
             return;
         }
         let (mut hopeless, mut restored) = (Vec::new(), false);
+        // Of each resource the same.
+        let manifests = self.corrections.of_stages(&[BuildStage::Vocabulary], builder);
         for (key, fault) in faults {
             if builder.ends_early() {
                 return;
             }
-            match self.restore_needed(key, fault, builder) {
+            match self.restore_needed(key, fault, &manifests, builder) {
                 true => restored = true,
                 false => hopeless.push((key, fault)),
             }
@@ -332,8 +334,14 @@ impl<'l> Resolution<'l> {
         }
     }
 
-    /// Restores what a resource depends on that is as it was; false if none of that differs.
-    fn restore_needed(&mut self, key: &ResourceKey, fault: &Fault, builder: &SnapshotBuilder) -> bool {
+    /// Restores what a resource depends on that is as it was; false if none of that differs. `manifests`: those that changed.
+    fn restore_needed(
+        &mut self,
+        key: &ResourceKey,
+        fault: &Fault,
+        manifests: &[ResourceKey],
+        builder: &SnapshotBuilder,
+    ) -> bool {
         let named: Vec<ResourceKey> = builder
             .references_of(key)
             .iter()
@@ -343,8 +351,7 @@ impl<'l> Resolution<'l> {
         if self.restore(named, &because(format!("{key} names it")), builder) {
             return true;
         }
-        let manifests = self.corrections.of_stages(&[BuildStage::Vocabulary], builder);
-        if self.restore(manifests, &because(format!("{key} needs its attributes")), builder) {
+        if self.restore(manifests.to_vec(), &because(format!("{key} needs its attributes")), builder) {
             return true;
         }
         if fault.stage != BuildStage::Extensions {
@@ -452,9 +459,7 @@ impl<'l> Resolution<'l> {
         if self.is_whole {
             return false;
         }
-        let cause = self.out_of_sight();
-        let is_partial = cause.is_some() || !self.held.is_empty();
-        let unseen = OutOfSight { cause, is_partial };
+        let unseen = self.out_of_sight();
         let mut any = false;
         for (key, reason) in changed_together(&self.snapshot, &self.corrections, unseen, builder) {
             any |= self.replace(&key, &reason, builder);

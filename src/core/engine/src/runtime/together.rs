@@ -14,8 +14,8 @@
 //!    anything. Then every change that may refuse fewer requests waits. It follows from the last good configuration and the store alone, so
 //!    that it holds after a restart with a configuration cache.
 //!
-//! The rest is a matter of what texts tell: the name of a part that does not exist is taken for the one that is nearest to
-//! it. Cost of a search: in proportion to the actions of all rules and to the texts of what changed.
+//! What a name that nothing has was to mean is not guessed. Cost of a search: in proportion to the actions of all rules and to the texts of what
+//! changed.
 
 mod effects;
 
@@ -26,30 +26,17 @@ use std::rc::Rc;
 use foldhash::{HashMap, HashSet};
 
 use super::corrections::Corrections;
-use super::effects::{Reader, RuleFacts as _};
+use super::effects::{Effects, Reader, RuleFacts as _};
 use super::extension_changes::ExtensionChanges;
 use super::kept::{CommonCause, Reason};
 use super::loosened::Loosened;
 use super::made_attributes::{Attributes, ByAttribute, defaulted_otherwise, made_by};
-use super::rule_changes::{RuleChange, RuleText, RuleUse, prefixes};
+use super::rule_changes::{RuleChange, RuleText, RuleUse};
 use crate::snapshot::{
     ActionConfig, BuildStage, InstanceConfig, RuleConfig, Snapshot, SnapshotBuilder, candidates,
 };
 use crate::template::Variety;
-use mixer_config::message::suggested;
 use mixer_config::{RawResource, ResourceKey};
-
-/// The number of misspelt names that are compared with the names of all parts. Each of the others counts as another name.
-const MAX_COMPARED: usize = 64;
-
-/// What of the store is not read.
-#[derive(Debug, Clone, Default)]
-pub(super) struct OutOfSight {
-    /// Why, if something is of which nobody knows what it is to do.
-    pub(super) cause: Option<CommonCause>,
-    /// Whether something is not read, or does not serve as a whole, so that a name that nothing has may be one of it.
-    pub(super) is_partial: bool,
-}
 
 /// What goes back, or is left out if it is new, because it changed together with what serves in its last good version:
 ///
@@ -65,12 +52,12 @@ pub(super) struct OutOfSight {
 /// - with each of these and with a new one that is left out, what may let pass now what they are to refuse: the rule that is split, the list of
 ///   which an entry moves to another one; with what is out of sight, whatever may let pass more.
 ///
-/// And so on for each of them. A rule with an error that selects no fewer requests and uses the same parts as before takes nothing with it: a
-/// list may change although the name of a handler is misspelt.
+/// And so on for each of them. A rule with an error that selects no fewer requests and names the same parts as before takes nothing with it: a
+/// list may change although a condition is misspelt. `unseen`: why something of the store is not read, if nobody knows what that is to do.
 pub(super) fn changed_together(
     snapshot: &Snapshot,
     corrections: &Corrections<'_>,
-    unseen: OutOfSight,
+    unseen: Option<CommonCause>,
     builder: &SnapshotBuilder,
 ) -> Vec<(ResourceKey, Reason)> {
     let Some(keys) = corrections.changes_that_serve(builder) else { return Vec::new() };
@@ -78,14 +65,13 @@ pub(super) fn changed_together(
     let unknown = corrections.unknown(&waiting);
     let left_out = corrections.left_out().filter(|(new, _)| !corrections.is_released(&new.key, builder));
     waiting.extend(left_out.map(|(new, reason)| (new.key.clone(), reason.clone())));
-    let OutOfSight { cause, is_partial } = unseen;
-    if waiting.is_empty() && cause.is_none() {
+    if waiting.is_empty() && unseen.is_none() {
         return Vec::new();
     }
     let mut seen: HashSet<ResourceKey> = waiting.iter().map(|(key, _)| key.clone()).collect();
-    let mut search = Search::new(snapshot, corrections, Changed { keys, unknown, is_partial }, builder);
+    let mut search = Search::new(snapshot, corrections, Changed { keys, unknown }, builder);
     let mut found = Vec::new();
-    if let Some(cause) = cause {
+    if let Some(cause) = unseen {
         let all: Vec<ResourceKey> = search.loosened().take_all().collect();
         for other in all.into_iter().filter(|other| seen.insert(other.clone())) {
             let reason = out_of_sight(&cause);
@@ -137,8 +123,6 @@ struct Changed {
     keys: Vec<ResourceKey>,
     /// Resources whose new version cannot be read.
     unknown: HashSet<ResourceKey>,
-    /// Whether something is not read.
-    is_partial: bool,
 }
 
 /// An action of a rule that is built.
@@ -160,17 +144,21 @@ struct Search<'c> {
     adapters: HashSet<&'static str>,
     /// The adapters of which the resources that they read were looked at.
     read: HashSet<&'static str>,
-    /// The names of all parts.
-    names: OnceCell<BTreeSet<&'c str>>,
-    /// The name that is nearest to a misspelt one.
-    nearest: RefCell<HashMap<Box<str>, Option<&'c str>>>,
+    /// Whether the versions of a part are of other adapters or templates, for those that were looked at.
+    made_otherwise: RefCell<HashMap<ResourceKey, bool>>,
     /// How changed rules differ.
     rules: RefCell<HashMap<&'c ResourceKey, Rc<RuleChange>>>,
     extensions: OnceCell<ExtensionChanges>,
     reader: OnceCell<Reader<'c>>,
     loosened: Option<Loosened>,
-    /// The changed rules by the parts that one of their versions names.
-    named: OnceCell<HashMap<ResourceKey, Vec<ResourceKey>>>,
+    /// The versions of rules, and whether that is the last good one, by the parts that they name: those of changed rules.
+    named: OnceCell<HashMap<ResourceKey, Vec<(ResourceKey, bool)>>>,
+    /// The parts that a version of a rule may name, by its place in memory.
+    names: RefCell<HashMap<*const RawResource, Rc<[ResourceKey]>>>,
+    /// What a change of what an adapter reads may do, by adapter.
+    of_roles: RefCell<HashMap<&'static str, Effects>>,
+    /// Whether what rules do not name has changed: adapters and templates out of process.
+    has_other_process: OnceCell<bool>,
     /// What changed and makes attributes, by these.
     makers: Option<ByAttribute>,
     /// What changed and reads attributes, by these.
@@ -214,8 +202,10 @@ impl<'c> Search<'c> {
             readers,
             adapters: HashSet::default(),
             read: HashSet::default(),
-            names: OnceCell::new(),
-            nearest: RefCell::default(),
+            made_otherwise: RefCell::default(),
+            names: RefCell::default(),
+            of_roles: RefCell::default(),
+            has_other_process: OnceCell::new(),
             rules: RefCell::default(),
             extensions: OnceCell::new(),
             reader: OnceCell::new(),
@@ -322,26 +312,6 @@ impl<'c> Search<'c> {
         };
         let all = |names: &Vec<Box<str>>| names.iter().enumerate().map(|(at, name)| find(at, name)).collect();
         text.actions.iter().map(all).collect()
-    }
-
-    /// Whether a name that nothing has was meant to be that of a part.
-    fn may_mean(&self, reference: &str, part: &ResourceKey) -> bool {
-        let names = self.names.get_or_init(|| {
-            let resources = self.corrections.read.resources.iter();
-            let parts =
-                resources.filter(|resource| self.builder.stage_of(&resource.key.kind) == BuildStage::Parts);
-            parts.map(|part| &*part.key.name).collect()
-        });
-        if self.changed.is_partial || prefixes(reference).any(|name| names.contains(name)) {
-            return false;
-        }
-        let name = reference.split('.').next().unwrap_or_default();
-        let mut known = self.nearest.borrow_mut();
-        if !known.contains_key(name) && known.len() >= MAX_COMPARED {
-            return false;
-        }
-        let nearest = known.entry(name.into()).or_insert_with(|| suggested(name, names.iter().copied()));
-        *nearest == Some(&*part.name)
     }
 
     fn extensions(&self) -> &ExtensionChanges {

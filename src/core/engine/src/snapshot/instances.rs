@@ -133,6 +133,10 @@ pub(super) fn build_legacy_instance(
         problems.decode_errors("spec-decode", errors, failure);
         return Built::Unconvertible(problems.list);
     }
+    if template.variety != Variety::Report {
+        let null = forgotten::in_spec(problems.document());
+        null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
+    }
     let state = check(resource, template, params, path, language, programs, &mut problems);
     Built::Done(state, problems.list)
 }

@@ -444,15 +444,15 @@ impl Assembler<'_> {
         if let Some(problem) = pitfall::claimed(name, &source, field.field("from")) {
             self.problem(Some(resource), problem);
         }
-        let default = match &mapping.default {
-            None => None,
-            Some(text) => {
-                if self.selects.has(name) {
-                    self.names_namespace(text, field.field("default"), Some(resource));
-                }
-                Some(self.constant(name, text, value_type, field.field("default"), Some(resource))?)
+        let mut fallback = |text: &Option<String>, of: &'static str| {
+            let Some(text) = text else { return Some(None) };
+            if self.selects.has(name) {
+                self.names_namespace(text, field.field(of), Some(resource));
             }
+            self.constant(name, text, value_type, field.field(of), Some(resource)).map(Some)
         };
+        let default = fallback(&mapping.default, "default")?;
+        let malformed = fallback(&mapping.malformed, "malformed")?;
         let line = self.positions.span(&resource.origin, field).start.line;
         Some(CompiledMapping {
             attribute: name.as_str().into(),
@@ -460,6 +460,7 @@ impl Assembler<'_> {
             value_type,
             source,
             default,
+            malformed,
             overwrite: mapping.overwrite,
             resource: resource.key.clone(),
             place: place(resource, line),

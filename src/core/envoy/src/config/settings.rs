@@ -339,6 +339,8 @@ mixer_config::message! {
         3 default: Option<String> = None;
         /// Whether it replaces a value that is already set.
         4 overwrite: bool = true;
+        /// The value if that of the source is not of the attribute's type, as text; `default` unless it is written.
+        5 malformed: Option<String> = None;
     }
 }
 

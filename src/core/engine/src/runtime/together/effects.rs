@@ -1,6 +1,7 @@
 //! What the changes of a search do to requests, and which versions of rules use what.
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use foldhash::{HashMap, HashSet};
 
@@ -45,7 +46,7 @@ impl<'c> Search<'c> {
             (BuildStage::Rules, _) => reader.of_rule(versions, self),
             (BuildStage::Parts, _) => reader.of_part(versions, self, self.uses_of(key)),
             (BuildStage::Extensions, _) => match self.builder.adapter_reading(&key.kind) {
-                Some(adapter) => reader.of_role(self.uses_by(adapter)),
+                Some(adapter) => self.effects_of_roles(adapter),
                 None => Effects::either(Requests::any()),
             },
             (BuildStage::Vocabulary, _) if declares_same(versions) => Effects::default(),
@@ -64,10 +65,18 @@ impl<'c> Search<'c> {
         self.corrections.last.get(key).is_some() && !self.corrections.read.resources.contains_key(key)
     }
 
-    /// Whether the versions of a part are of other adapters or templates.
+    /// Whether the versions of a part are of other adapters or templates. Many rules may use one part, whose text may be long.
     fn is_made_otherwise(&self, part: &ResourceKey) -> bool {
+        if !self.has_changed(part) {
+            return false;
+        }
+        if let Some(known) = self.made_otherwise.borrow().get(part) {
+            return *known;
+        }
         let (good, new) = (self.corrections.last.get(part), self.corrections.read.resources.get(part));
-        self.has_changed(part) && good.zip(new).is_some_and(|(good, new)| is_made_otherwise(good, new))
+        let is_made = good.zip(new).is_some_and(|(good, new)| is_made_otherwise(good, new));
+        self.made_otherwise.borrow_mut().insert(part.clone(), is_made);
+        is_made
     }
 
     pub(super) fn reader(&self) -> &Reader<'c> {
@@ -125,6 +134,16 @@ impl<'c> Search<'c> {
         versions.into_iter().flatten().flat_map(|version| made_by(version)).collect()
     }
 
+    /// What a change of what an adapter reads may do. The same for all roles and bindings.
+    fn effects_of_roles(&self, adapter: &'static str) -> Effects {
+        if let Some(known) = self.of_roles.borrow().get(adapter) {
+            return known.clone();
+        }
+        let effects = self.reader().of_role(self.uses_by(adapter));
+        self.of_roles.borrow_mut().insert(adapter, effects.clone());
+        effects
+    }
+
     /// The uses of the handlers of an adapter, by either version of each rule.
     fn uses_by(&self, adapter: &'static str) -> impl Iterator<Item = Use<'c>> + '_ {
         let handlers = self.snapshot.handlers.iter().map(|handler| &**handler);
@@ -140,6 +159,7 @@ impl<'c> Search<'c> {
             let is_made_otherwise = |rule: &RuleConfig| {
                 rule.actions.iter().flat_map(parts_of).any(|part| self.is_made_otherwise(part))
             };
+            let rules = rules.take_while(|_| !self.builder.ends_early());
             let lasting = rules.filter(|rule| !is_made_otherwise(rule)).filter(|rule| {
                 let (last, read) = (self.corrections.last.get(&rule.key), &self.corrections.read);
                 let Some((good, new)) = last.zip(read.resources.get(&rule.key)) else { return false };
@@ -157,33 +177,35 @@ impl<'c> Search<'c> {
         let uses = self.uses.get(part).into_iter().flatten().filter_map(|at| self.actions.get(*at));
         let is_made_otherwise = self.is_made_otherwise(part);
         let refusing = uses.filter(move |(_, action)| is_made_otherwise || !only_reports(action));
-        let refusing = refusing.map(|(rule, _)| &rule.key);
-        let changed = self.named().get(part).into_iter().flatten();
-        let mut seen: HashSet<&ResourceKey> = HashSet::default();
-        let rules = refusing.chain(changed).filter(move |rule| seen.insert(rule));
         // Rules do not name what is out of process.
         let is_external = matches!(&*part.kind, "adapter" | "template");
-        let versions = rules.flat_map(move |rule| {
-            let (good, new) = (self.corrections.last.get(rule), self.corrections.read.resources.get(rule));
-            let is_changed = self.corrections.last.differs(rule, new);
-            let uses = move |version: &RawResource| {
-                !is_changed
-                    || is_external
-                    || self.perhaps_named_by(&RuleText::of(version), &version.key.namespace).contains(part)
-            };
-            let both = [(good, true), (new.filter(|_| is_changed), false)];
-            both.into_iter().filter(move |(version, _)| version.is_some_and(|version| uses(version)))
+        let built = refusing.flat_map(move |(rule, _)| {
+            let is_changed = self.has_changed(&rule.key);
+            // Of a changed rule the versions that name the part are among those below.
+            [(true, !is_changed || is_external), (false, is_changed && is_external)]
+                .into_iter()
+                .filter_map(|(is_good, is_used)| is_used.then_some((&rule.key, is_good)))
         });
-        versions.filter_map(|(rule, is_good)| Some(Use { rule: rule?, is_good }))
+        let named = self.named().get(part).into_iter().flatten().map(|(rule, is_good)| (rule, *is_good));
+        let mut seen: HashSet<(&ResourceKey, bool)> = HashSet::default();
+        let all = built.chain(named).filter(move |of| seen.insert(*of));
+        all.filter_map(|(rule, is_good)| {
+            let version = if is_good {
+                self.corrections.last.get(rule)
+            } else {
+                self.corrections.read.resources.get(rule)
+            };
+            Some(Use { rule: version?, is_good })
+        })
     }
 
-    /// The changed rules by the parts that one of their versions may name; of parts that are new or gone also others.
-    fn named(&self) -> &HashMap<ResourceKey, Vec<ResourceKey>> {
+    /// The versions of changed rules by the parts that they may name; of parts that are new or gone also those of other rules.
+    fn named(&self) -> &HashMap<ResourceKey, Vec<(ResourceKey, bool)>> {
         self.named.get_or_init(|| {
-            let mut named: HashMap<ResourceKey, Vec<ResourceKey>> = HashMap::default();
-            let mut add = |rule: &RawResource| {
-                for part in self.perhaps_named_by(&RuleText::of(rule), &rule.key.namespace) {
-                    named.entry(part).or_default().push(rule.key.clone());
+            let mut named: HashMap<ResourceKey, Vec<(ResourceKey, bool)>> = HashMap::default();
+            let mut add = |rule: &RawResource, is_good: bool| {
+                for part in &*self.perhaps_named_by(rule) {
+                    named.entry(part.clone()).or_default().push((rule.key.clone(), is_good));
                 }
             };
             let (last, read) = (self.corrections.last, &self.corrections.read.resources);
@@ -192,7 +214,10 @@ impl<'c> Search<'c> {
                 changed.filter(move |key| self.builder.stage_of(&key.kind) == stage)
             };
             for rule in of_stage(BuildStage::Rules).take_while(|_| !self.builder.ends_early()) {
-                [last.get(rule), read.get(rule)].into_iter().flatten().for_each(|version| add(version));
+                let versions = [(last.get(rule), true), (read.get(rule), false)];
+                versions.into_iter().for_each(|(version, is_good)| {
+                    version.into_iter().for_each(|version| add(version, is_good));
+                });
             }
             let in_one = of_stage(BuildStage::Parts)
                 .filter(|part| last.get(part).is_some() != read.contains_key(part));
@@ -206,7 +231,7 @@ impl<'c> Search<'c> {
                     let text = RuleText::of(rule);
                     let mut names = text.actions.iter().flatten().flat_map(|name| prefixes(name));
                     if names.any(|name| in_one.contains(name)) {
-                        add(rule);
+                        add(rule, true);
                     }
                 }
             }
@@ -214,27 +239,46 @@ impl<'c> Search<'c> {
         })
     }
 
-    /// All parts that the names in a rule may mean.
-    fn perhaps_named_by(&self, text: &RuleText, namespace: &str) -> Vec<ResourceKey> {
+    /// All parts that the names in a version of a rule may mean, each once. The version is one of the store or of the last good configuration, which
+    /// stay where they are as long as the search.
+    fn perhaps_named_by(&self, rule: &RawResource) -> Rc<[ResourceKey]> {
+        let place = std::ptr::from_ref(rule);
+        if let Some(known) = self.names.borrow().get(&place) {
+            return Rc::clone(known);
+        }
+        let (text, namespace) = (RuleText::of(rule), &rule.key.namespace);
         let meanings = |(at, name): (usize, &str)| {
             let (first, second) = candidates(name, kind_at(at), namespace);
             let names = std::iter::once(first).chain(second);
             names.flat_map(|name| self.corrections.keys_of(&name, self.builder)).collect::<Vec<_>>()
         };
         let names = text.actions.iter().flat_map(|names| names.iter().map(|name| &**name).enumerate());
-        names.flat_map(meanings).collect()
+        let mut seen = HashSet::default();
+        let parts = names.flat_map(meanings).filter(|part| seen.insert(part.clone()));
+        let parts: Rc<[ResourceKey]> = parts.collect();
+        self.names.borrow_mut().insert(place, Rc::clone(&parts));
+        parts
+    }
+
+    /// Whether an adapter or a template out of process is another one, or gone.
+    fn has_other_process(&self) -> bool {
+        *self.has_other_process.get_or_init(|| {
+            let of_process = |key: &&ResourceKey| matches!(&*key.kind, "adapter" | "template");
+            self.changed.keys.iter().filter(of_process).any(|key| self.is_other(key))
+        })
+    }
+
+    /// Whether a part was another one, or is gone.
+    fn is_other(&self, part: &ResourceKey) -> bool {
+        self.is_changed(part) || self.is_gone(part)
     }
 }
 
 impl RuleFacts for Search<'_> {
     fn may_enforce(&self, rule: &RawResource) -> bool {
         // The builder knows the parts as they are now, and this may be what the rule was.
-        let was_otherwise = || {
-            let is_other = |part: &ResourceKey| self.is_changed(part) || self.is_gone(part);
-            let of_process = |key: &&ResourceKey| matches!(&*key.kind, "adapter" | "template");
-            let parts = self.perhaps_named_by(&RuleText::of(rule), &rule.key.namespace);
-            parts.iter().any(is_other) || self.changed.keys.iter().filter(of_process).any(is_other)
-        };
+        let was_otherwise =
+            || self.has_other_process() || self.perhaps_named_by(rule).iter().any(|part| self.is_other(part));
         self.builder.may_enforce(rule) || (!is_dry_run(rule) && was_otherwise())
     }
 
@@ -269,26 +313,14 @@ impl RuleFacts for Search<'_> {
         })
     }
 
-    /// In the same places. A name that nothing has is a mistake; what it was meant to be is the name that is nearest to it.
+    /// In the same places. A name that nothing has may be meant to be that of any part.
     fn use_same_parts(&self, good: &RawResource, new: &RawResource) -> bool {
         let (good, new, namespace) = (RuleText::of(good), RuleText::of(new), &good.key.namespace);
         if good.actions == new.actions {
             return true;
         }
         let (keys, new_keys) = (self.parts_named_by(&good, namespace), self.parts_named_by(&new, namespace));
-        let is_meant =
-            |key: &Option<ResourceKey>, name: &str, new_key: &Option<ResourceKey>| match (key, new_key) {
-                (Some(key), Some(new_key)) => key == new_key,
-                (Some(key), None) => self.may_mean(name, key),
-                (None, _) => false,
-            };
-        let mut actions = keys.iter().zip(new.actions.iter().zip(&new_keys));
-        keys.len() == new_keys.len()
-            && actions.all(|(keys, (names, new_keys))| {
-                let mut places = keys.iter().zip(names.iter().zip(new_keys));
-                keys.len() == new_keys.len()
-                    && places.all(|(key, (name, new_key))| is_meant(key, name, new_key))
-            })
+        keys == new_keys && keys.iter().flatten().all(Option::is_some)
     }
 }
 
