@@ -48,6 +48,17 @@ impl Stream {
         error.is_ok_and(|error| error.is_some())
     }
 
+    /// Has the connection reset when it is dropped, so that the peer does not take what came for all of it. What waits for the peer is lost.
+    pub fn reset_on_drop(&self) {
+        let socket = match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Tls(stream) => stream.get_ref().0,
+            Stream::Unix(_) => return,
+        };
+        // It fails for a connection that has ended.
+        let _ = socket.set_zero_linger();
+    }
+
     /// Whether bytes that were written wait for the socket: those of TLS records. [`poll_flush`](AsyncWrite::poll_flush) sends them.
     pub fn has_unsent(&self) -> bool {
         match self {

@@ -154,6 +154,8 @@ impl TcpProxy {
         };
         stats.block.increment(ClusterStat::UpstreamRqActive);
         pool.cluster.record(&host, cluster::Outcome::Served);
+        // As with Envoy, however it ends.
+        upstream.counted.with_request = true;
         let (none, nothing) = (BytesMut::new(), BytesMut::new());
         let mut relay = Relay::new(Some(&self.stats), &stats.block, self.idle_timeout, none, nothing);
         (relay.mixer, relay.host) = (call.as_mut(), Some(host.address));
@@ -169,7 +171,11 @@ impl TcpProxy {
             End::UpstreamFailed => {
                 upstream.counted.closed_by_host = true;
                 outcome.flags.set(Flag::UC);
+                if relay.was_reset {
+                    downstream.reset_on_drop();
+                }
             }
+            End::DownstreamFailed if relay.was_reset => upstream.stream.reset_on_drop(),
             End::Complete => upstream.counted.closed_by_host = relay.to_downstream.ended_first,
             End::DownstreamFailed | End::Drained => {}
             End::Refused => outcome.flags.set(Flag::Uaex),
@@ -219,6 +225,8 @@ pub(crate) struct Relay<'p, 'f> {
     /// The Mixer filter before it.
     mixer: Option<&'p mut TcpCall<'f>>,
     host: Option<SocketAddr>,
+    /// Whether the side that failed has reset its connection.
+    was_reset: bool,
 }
 
 impl<'p, 'f> Relay<'p, 'f> {
@@ -242,6 +250,7 @@ impl<'p, 'f> Relay<'p, 'f> {
             to_downstream,
             mixer: None,
             host: None,
+            was_reset: false,
         };
         relay.touch();
         relay
@@ -274,7 +283,10 @@ impl<'p, 'f> Relay<'p, 'f> {
                     let bytes = Bytes { received: up.read, sent: self.to_downstream.read };
                     call.start(bytes, self.host);
                 }
-                Poll::Ready(Err(_)) => return Poll::Ready(End::DownstreamFailed),
+                Poll::Ready(Err(error)) => {
+                    self.was_reset = is_reset(&error);
+                    return Poll::Ready(End::DownstreamFailed);
+                }
                 Poll::Pending => {}
             }
         }
@@ -300,15 +312,13 @@ impl<'p, 'f> Relay<'p, 'f> {
         let tcp = self.tcp;
         let pumped =
             if holds { Ok(()) } else { self.to_upstream.pump(downstream, &mut upstream.stream, tcp, cx) };
-        match pumped {
-            Err(Side::Source) => return Poll::Ready(End::DownstreamFailed),
-            Err(Side::Destination) => return Poll::Ready(End::UpstreamFailed),
-            Ok(()) => {}
+        if let Err(failed) = pumped {
+            self.was_reset = failed.is_reset;
+            return Poll::Ready(if failed.is_source { End::DownstreamFailed } else { End::UpstreamFailed });
         }
-        match self.to_downstream.pump(&mut upstream.stream, downstream, tcp, cx) {
-            Err(Side::Source) => return Poll::Ready(End::UpstreamFailed),
-            Err(Side::Destination) => return Poll::Ready(End::DownstreamFailed),
-            Ok(()) => {}
+        if let Err(failed) = self.to_downstream.pump(&mut upstream.stream, downstream, tcp, cx) {
+            self.was_reset = failed.is_reset;
+            return Poll::Ready(if failed.is_source { End::UpstreamFailed } else { End::DownstreamFailed });
         }
         self.to_downstream.ended_first |= self.to_downstream.has_ended && !self.to_upstream.has_ended;
         let after = (self.to_upstream.read, self.to_downstream.read);
@@ -338,21 +348,28 @@ impl<'p, 'f> Relay<'p, 'f> {
             if next == self.idle {
                 return Poll::Ready(End::Idle);
             }
-            if downstream.is_reset() {
-                return Poll::Ready(End::DownstreamFailed);
-            }
-            if upstream.stream.is_reset() {
-                return Poll::Ready(End::UpstreamFailed);
+            for (stream, end) in
+                [(&*downstream, End::DownstreamFailed), (&upstream.stream, End::UpstreamFailed)]
+            {
+                if stream.is_reset() {
+                    self.was_reset = true;
+                    return Poll::Ready(end);
+                }
             }
             self.look = None;
         }
     }
 }
 
-/// The side of a direction that failed.
-enum Side {
-    Source,
-    Destination,
+/// Why a direction failed.
+struct Failed {
+    /// Whether its source failed, and not its destination.
+    is_source: bool,
+    is_reset: bool,
+}
+
+fn is_reset(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::ConnectionReset
 }
 
 impl Direction {
@@ -369,7 +386,9 @@ impl Direction {
         destination: &mut Stream,
         stats: Option<&Block<TcpStat>>,
         cx: &mut Context<'_>,
-    ) -> Result<(), Side> {
+    ) -> Result<(), Failed> {
+        let failed =
+            |is_source: bool, error: &std::io::Error| Failed { is_source, is_reset: is_reset(error) };
         let count = |stat| {
             if let Some(stats) = stats {
                 stats.increment(stat);
@@ -388,7 +407,7 @@ impl Direction {
                         self.read += u64::try_from(count).unwrap_or(0);
                         waits = false;
                     }
-                    Poll::Ready(Err(_)) => return Err(Side::Source),
+                    Poll::Ready(Err(error)) => return Err(failed(true, &error)),
                     Poll::Pending => {}
                 }
             } else if !self.has_ended && !self.is_paused {
@@ -398,7 +417,7 @@ impl Direction {
             if buffer::has_output(destination, &self.buffer) {
                 match buffer::poll_write(destination, &mut self.buffer, cx) {
                     Poll::Ready(Ok(_)) => waits = false,
-                    Poll::Ready(Err(_)) => return Err(Side::Destination),
+                    Poll::Ready(Err(error)) => return Err(failed(false, &error)),
                     Poll::Pending => {}
                 }
             }

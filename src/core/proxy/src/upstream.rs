@@ -47,6 +47,8 @@ pub(crate) struct Upstream {
     /// To be sent.
     pub(crate) output: BytesMut,
     pub(crate) counted: Counted,
+    /// Whether it takes another request: a whole response was read, and the whole request sent.
+    pub(crate) is_reusable: bool,
     /// When it became idle.
     since: Instant,
 }
@@ -424,7 +426,7 @@ impl Counted {
                 self.cluster.record(&self.host, Outcome::Connected);
                 stats.connect_time.observe(self.opened.elapsed());
                 let (input, output) = (BytesMut::new(), BytesMut::new());
-                Ok(Upstream { stream, input, output, since: self.opened, counted: self })
+                Ok(Upstream { stream, input, output, since: self.opened, counted: self, is_reusable: false })
             }
             Err(error) => {
                 if error.is_of_host() {

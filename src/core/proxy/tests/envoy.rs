@@ -59,6 +59,8 @@ mod secure;
 mod services;
 #[path = "envoy/shadow.rs"]
 mod shadow;
+#[path = "envoy/tcp.rs"]
+mod tcp;
 #[path = "envoy/udp.rs"]
 mod udp;
 #[path = "envoy/upgrades.rs"]

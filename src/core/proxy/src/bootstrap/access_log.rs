@@ -81,7 +81,15 @@ fn read_file(file: Fields<'_>) -> Option<AccessLogConfig> {
             compiled(&text, written)
         }),
         Some((_, value)) => value.message(&FORMAT).and_then(|format| {
+            if format.is_empty() {
+                format.required(
+                    "SubstitutionFormatStringValidationError: field: \"format\", reason: is required",
+                );
+            }
             let compiled = format.message("text_format_source", &SOURCE).and_then(|source| {
+                if source.is_empty() {
+                    source.required("DataSourceValidationError: field: \"specifier\", reason: is required");
+                }
                 let compiled = source.get("inline_string").and_then(|text| compiled(&text, text.text()?));
                 source.finish();
                 compiled

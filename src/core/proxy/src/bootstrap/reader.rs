@@ -414,6 +414,11 @@ impl<'d> Fields<'d> {
         self.value.document.report(self.value.problem("proxy-invalid", message));
     }
 
+    /// Whether no field is set.
+    pub(super) fn is_empty(&self) -> bool {
+        self.value.node.entries().iter().all(|entry| matches!(entry.value.kind, NodeKind::Null))
+    }
+
     /// Ignores a field, which docs/proxy.md says has no effect.
     pub(super) fn ignore(&self, names: &[&str]) {
         for name in names {

@@ -252,7 +252,16 @@ fn read_weighted(value: &Value<'_>) -> Option<Vec<WeightedCluster>> {
     for item in weighted.items("clusters") {
         let Some(cluster) = item.message(&CLUSTER_WEIGHT) else { continue };
         let name = cluster.get("name").and_then(|name| name.nonempty("ClusterWeight", "Name"));
-        let weight = cluster.get("weight").and_then(|weight| weight.u32()).unwrap_or(0);
+        if cluster.get("name").is_none() && item.node.get("cluster_header").is_none() {
+            cluster.required("At least one of name or cluster_header need to be specified");
+        }
+        let weight = match cluster.get("weight") {
+            Some(weight) => weight.u32().unwrap_or(0),
+            None => {
+                cluster.required("Field 'weight' is missing");
+                0
+            }
+        };
         sum += u64::from(weight);
         let (edits, filters) = (read_edits(&cluster), filter::per_filter(&cluster));
         clusters.extend(name.map(|name| WeightedCluster { name: name.to_owned(), weight, edits, filters }));
@@ -316,6 +325,9 @@ fn read_retry(value: &Value<'_>) -> Option<RetryConfig> {
     }
     let (mut base, mut max) = (Duration::from_millis(25), None);
     if let Some(back_off) = retry.message("retry_back_off", &BACK_OFF) {
+        if back_off.get("base_interval").is_none() {
+            back_off.required("RetryBackOffValidationError.BaseInterval: value is required");
+        }
         base = back_off.duration("base_interval").unwrap_or(base).max(Duration::from_millis(1));
         max = back_off.duration("max_interval");
         if max.is_some_and(|max| max < base) {
@@ -388,6 +400,9 @@ fn read_direct(value: &Value<'_>) -> Option<Action> {
     }
     let written = direct.get("body");
     let body = written.as_ref().and_then(|body| body.message(&SOURCE)).and_then(|source| {
+        if source.is_empty() {
+            source.required("DataSourceValidationError: field: \"specifier\", reason: is required");
+        }
         let text = source.text("inline_string").map(str::to_owned);
         source.finish();
         text

@@ -14,6 +14,7 @@ use super::*;
 const MANAGER: &str =
     "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager";
 const ROUTER: &str = "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
+const FILE: &str = "type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog";
 
 /// A bootstrap with one HTTP listener that has these routes, and a cluster `c`.
 fn with_routes(routes: &str) -> String {
@@ -277,7 +278,15 @@ fn a_body_needs_a_status_that_has_one() {
 fn what_envoy_refuses_is_refused_with_its_words() {
     let cluster = |rest: &str| format!("static_resources:\n  clusters:\n  - {rest}\n");
     let routes = |rest: &str| with_routes(&format!("              - {rest}"));
+    let log = |format: &str| {
+        let config = format!("{{'@type': {FILE}, path: /dev/null, log_format: {format}}}");
+        let log = format!("stat_prefix: p\n          access_log: [{{name: f, typed_config: {config}}}]");
+        with_routes("                []").replace("stat_prefix: p", &log)
+    };
     let rows = [
+        (log("{}"), "field: \"format\", reason: is required"),
+        (log("{text_format_source: null}"), "field: \"format\", reason: is required"),
+        (log("{text_format_source: {}}"), "field: \"specifier\", reason: is required"),
         ("nope: 1".to_owned(), "no such field: 'nope'"),
         ("hello".to_owned(), "Unable to convert YAML as JSON: hello"),
         ("node: {id: 5}".to_owned(), "expected a string, found a number"),
@@ -316,6 +325,26 @@ fn what_envoy_refuses_is_refused_with_its_words() {
         (routes("{match: {prefix: /}}"), "field: \"action\", reason: is required"),
         (routes("{match: {prefix: /}, route: {}}"), "field: \"cluster_specifier\", reason: is required"),
         (routes("{match: {prefix: /}, route: {cluster: zz}}"), "route: unknown cluster 'zz'"),
+        (
+            routes(
+                "{match: {prefix: /}, route: {weighted_clusters: {clusters: [{weight: 9}, {name: c, weight: 1}]}}}",
+            ),
+            "At least one of name or cluster_header need to be specified",
+        ),
+        (
+            routes(
+                "{match: {prefix: /}, route: {weighted_clusters: {clusters: [{name: c}, {name: c, weight: 1}]}}}",
+            ),
+            "Field 'weight' is missing",
+        ),
+        (
+            routes("{match: {prefix: /}, direct_response: {status: 200, body: {}}}"),
+            "field: \"specifier\", reason: is required",
+        ),
+        (
+            routes("{match: {prefix: /}, route: {cluster: c, retry_policy: {retry_back_off: {}}}}"),
+            "RetryBackOffValidationError.BaseInterval: value is required",
+        ),
         (routes("{match: {prefix: /, path: /}, route: {cluster: c}}"), "excludes `prefix`"),
         (routes("{match: {safe_regex: {regex: 'a)(b'}}, route: {cluster: c}}"), "error parsing regexp"),
         (

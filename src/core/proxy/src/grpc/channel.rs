@@ -4,6 +4,7 @@
 //! own limits are told from a server that does not answer, because clients can exhaust them.
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ use h2::{Ping, PingPong, Reason};
 use http::header::{CONTENT_TYPE, HeaderValue, TE};
 use http::{Request, Version};
 use mixer_base::task::Group;
-use tokio::sync::{Mutex, Notify, oneshot, watch};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 
@@ -48,7 +49,8 @@ const PLACE_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(80);
 /// The time in which a host answers a PING, after a call that it did not answer.
 const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for the calls of a connection that is replaced, and for those that nobody waits for any more.
+/// Time for the calls of a connection that is dead, and for those that nobody waits for any more; and for the end of a connection that is replaced,
+/// behind its last call.
 const LEFT: Duration = Duration::from_secs(5);
 /// Most bytes of the messages to a cluster that nobody on a worker waits for any more: beyond them no call to it begins.
 const MAX_LEFT: usize = 64 << 20;
@@ -88,7 +90,11 @@ pub(crate) struct Channel {
 struct Sender {
     requests: SendRequest<Bytes>,
     heard: Rc<Heard>,
+    used: Used,
 }
+
+/// Held by all who use a connection: it has its time until the last one is gone.
+pub(super) type Used = mpsc::Sender<Infallible>;
 
 /// What calls are sent on, or why there is nothing; `None` until it is known.
 type Attempted = Option<Result<Sender, ConnectError>>;
@@ -103,8 +109,11 @@ struct Link {
     attempt: RefCell<Option<watch::Receiver<Attempted>>>,
     /// Whether a call was not answered since the host has last shown that it is there.
     is_doubted: Cell<bool>,
-    /// Calls on their way.
+    /// Whether the attempt opens a connection: nothing is asked of the host meanwhile, not even a PING.
+    is_connecting: Cell<bool>,
+    /// Calls on their way, and those of them that have no end, such as of access logs.
     active: Cell<usize>,
+    endless: Cell<usize>,
     streams: Queue,
 }
 
@@ -113,7 +122,7 @@ impl Link {
     fn sender(&self) -> Option<Sender> {
         let mut current = self.current.borrow_mut();
         let open = current.as_mut()?;
-        if self.active.get() == 0 && open.sender.heard.silence() >= SILENCE {
+        if self.active.get() == self.endless.get() && open.sender.heard.silence() >= SILENCE {
             self.is_doubted.set(true);
         }
         // Until it is answered, no call is sent on a connection that may be dead.
@@ -124,7 +133,7 @@ impl Link {
     fn place(self: &Rc<Self>, most: usize) -> Option<Stream> {
         (self.active.get() < most).then(|| {
             self.active.set(self.active.get() + 1);
-            Stream(Rc::clone(self))
+            Stream { link: Rc::clone(self), is_endless: false }
         })
     }
 
@@ -148,21 +157,26 @@ impl Link {
                 return Ok(sender);
             }
             tracing::warn!(host = %host.address, "a connection for gRPC is dead, and is replaced");
+            open.dead.cancel();
         }
-        let Upstream { stream, counted, .. } = connector.connect(host, Protocol::Tcp).await?;
+        self.is_connecting.set(true);
+        let Upstream { stream, counted, .. } = connector.connect(host, Protocol::Http2).await?;
         let (transport, heard) = Transport::new(stream);
         let connected = mixer_remote::http2_client().handshake::<_, Bytes>(transport).await;
         let (requests, mut connection) = connected.map_err(|error| {
             tracing::debug!(host = %host.address, %error, "no HTTP/2");
             ConnectError::Failed
         })?;
-        let (ping, replaced) = (connection.ping_pong(), CancellationToken::new());
-        let ended = replaced.clone();
+        let (ping, dead) = (connection.ping_pong(), CancellationToken::new());
+        let (is_dead, (used, mut unused)) = (dead.clone(), mpsc::channel(1));
         drop(connections.spawn_local(async move {
             let mut counted = counted;
-            // Calls that are on it have their time. Then it ends, although its host may take nothing more.
+            // Calls that are on it have their time, as long as it is not dead. Then it ends, although its host may take nothing more.
             let outlived = async {
-                ended.cancelled().await;
+                tokio::select! {
+                    () = is_dead.cancelled() => {}
+                    _ = unused.recv() => {}
+                }
                 tokio::time::sleep(LEFT).await;
             };
             tokio::select! {
@@ -176,8 +190,8 @@ impl Link {
             }
         }));
         self.is_doubted.set(false);
-        let sender = Sender { requests, heard };
-        self.current.replace(Some(Open { sender: sender.clone(), ping, replaced }));
+        let sender = Sender { requests, heard, used };
+        self.current.replace(Some(Open { sender: sender.clone(), ping, dead }));
         Ok(sender)
     }
 }
@@ -186,19 +200,13 @@ impl Link {
 struct Open {
     sender: Sender,
     ping: Option<PingPong>,
-    /// Tells the connection that it is replaced.
-    replaced: CancellationToken,
+    /// Tells the connection that its host does not answer.
+    dead: CancellationToken,
 }
 
 impl std::fmt::Debug for Open {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Open").finish_non_exhaustive()
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.replaced.cancel();
     }
 }
 
@@ -243,12 +251,28 @@ impl Queue {
 
 /// A call on a connection.
 #[derive(Debug)]
-pub(super) struct Stream(Rc<Link>);
+pub(super) struct Stream {
+    link: Rc<Link>,
+    is_endless: bool,
+}
+
+impl Stream {
+    /// As one that has no end.
+    fn endless(mut self) -> Self {
+        self.is_endless = true;
+        self.link.endless.set(self.link.endless.get() + 1);
+        self
+    }
+}
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.0.active.set(self.0.active.get().saturating_sub(1));
-        self.0.streams.freed.notify_one();
+        let link = &self.link;
+        link.active.set(link.active.get().saturating_sub(1));
+        if self.is_endless {
+            link.endless.set(link.endless.get().saturating_sub(1));
+        }
+        link.streams.freed.notify_one();
     }
 }
 
@@ -275,8 +299,49 @@ struct Call<'c> {
     /// When its time is over.
     until: Option<tokio::time::Instant>,
     place: &'c Rc<Place>,
-    /// Whether it is not at the host because that takes no more: it waits for a place there, or was left out and is to be sent again.
-    lacks_place: Cell<bool>,
+    course: Course,
+}
+
+/// How far a call without an answer has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Stage {
+    /// It waits for a connection.
+    #[default]
+    Unsent,
+    /// It is not at the host because that takes no more: it waits for a place there, or was left out and is to be sent again.
+    Waiting,
+    Sent,
+    /// The host refused it. That it is sent again says nothing: the next refusal may be on its way.
+    Refused,
+}
+
+/// The course of a call.
+#[derive(Debug, Default)]
+struct Course {
+    stage: Cell<Stage>,
+    /// Whether it is counted as a request of its host.
+    is_counted: Cell<bool>,
+}
+
+impl Course {
+    fn reach(&self, stage: Stage) {
+        if self.stage.get() != Stage::Refused {
+            self.stage.set(stage);
+        }
+    }
+
+    /// Whether the host takes no more.
+    fn lacks_place(&self) -> bool {
+        matches!(self.stage.get(), Stage::Waiting | Stage::Refused)
+    }
+
+    /// Counts a call for which there is a connection, once.
+    fn count(&self, pool: &Pool, host: &Host) {
+        if !self.is_counted.replace(true) {
+            pool.cluster.stats.block.increment(ClusterStat::UpstreamRqTotal);
+            host.requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Why a call failed before there was an answer.
@@ -328,24 +393,31 @@ impl Channel {
         let host = host_of(pool)?;
         let _active = Active::new(pool, &host);
         let left = limit.saturating_sub(began.elapsed());
-        let (until, lacks_place) = (began.checked_add(limit), Cell::new(false));
-        let call = Call { method, message: &message, until, place: &place, lacks_place };
+        let (until, course) = (began.checked_add(limit), Course::default());
+        let call = Call { method, message: &message, until, place: &place, course };
         let answered = tokio::time::timeout(left, self.exchange(pool, &host, &call)).await;
+        let mut was_asked = true;
         let (status, outcome) = match answered {
             Ok(Ok(answer)) => (200, answer),
             Ok(Err(broken)) => (503, Err(status_of(&broken))),
             // The host was not asked: it did not take too long.
-            Err(_) if call.lacks_place.get() => (503, Err(status_of(&Broken::Overflow))),
+            Err(_) if call.course.lacks_place() => (503, Err(status_of(&Broken::Overflow))),
             Err(_) => {
                 stats.block.increment(ClusterStat::UpstreamRqTimeout);
-                host.timed_out.fetch_add(1, Ordering::Relaxed);
-                self.link(pool, &host).is_doubted.set(true);
+                let link = self.link(pool, &host);
+                // As with Envoy: whether there can be a connection is found by what opens it, and that has its own time limit.
+                was_asked = call.course.stage.get() != Stage::Unsent || !link.is_connecting.get();
+                if was_asked {
+                    host.timed_out.fetch_add(1, Ordering::Relaxed);
+                    link.is_doubted.set(true);
+                }
                 (504, Err(Status::unavailable(TIMED_OUT)))
             }
         };
         stats.count_response(status);
         match (status, &outcome) {
             (200, _) => pool.cluster.record(&host, Outcome::Status(200)),
+            _ if !was_asked => {}
             (504, _) => pool.cluster.record(&host, Outcome::TimedOut),
             // What a client can bring about ejects no host.
             (_, Err(status)) if !is_unanswered(status) => {}
@@ -354,7 +426,7 @@ impl Channel {
         if status == 200 {
             stats.request_time.observe(began.elapsed());
             host.succeeded.fetch_add(1, Ordering::Relaxed);
-        } else if !outcome.as_ref().is_err_and(is_overflow) {
+        } else if was_asked && !outcome.as_ref().is_err_and(is_overflow) {
             host.failed.fetch_add(1, Ordering::Relaxed);
         }
         outcome
@@ -371,16 +443,14 @@ impl Channel {
     pub(crate) async fn open(&self, pools: &Pools, method: &Method<'_>) -> Result<Outgoing, Status> {
         let pool = self.pool(pools)?;
         let host = host_of(pool)?;
-        pool.cluster.stats.block.increment(ClusterStat::UpstreamRqTotal);
-        host.requests.fetch_add(1, Ordering::Relaxed);
         let opened = async {
-            let (mut sender, stream) = self.stream(pool, &host, &Cell::new(false)).await?;
+            let (mut sender, stream) = self.stream(pool, &host, &Course::default()).await?;
             let sent = sender.requests.send_request(request(method), false);
             let (response, body) = sent.map_err(Broken::Http2)?;
-            Ok((response, body, stream))
+            Ok((response, body, (stream.endless(), sender.used)))
         };
         match opened.await {
-            Ok((response, body, stream)) => Ok(Outgoing::new(response, body, stream)),
+            Ok((response, body, place)) => Ok(Outgoing::new(response, body, place)),
             Err(broken) => {
                 host.failed.fetch_add(1, Ordering::Relaxed);
                 Err(status_of(&broken))
@@ -420,8 +490,9 @@ impl Channel {
                 Err(Broken::Unheard(_)) if !std::mem::replace(&mut is_repeated, true) => continue,
                 answered => return answered,
             };
-            call.lacks_place.set(true);
-            if !std::mem::replace(&mut is_left_out, true) && !is_refusal(&error) {
+            let is_refusal = is_refusal(&error);
+            call.course.reach(if is_refusal { Stage::Refused } else { Stage::Waiting });
+            if !std::mem::replace(&mut is_left_out, true) && !is_refusal {
                 // On a new connection, on which there is room.
                 continue;
             }
@@ -444,18 +515,18 @@ impl Channel {
         host: &Arc<Host>,
         call: &Call<'_>,
     ) -> Result<Result<Bytes, Status>, Broken> {
-        let (sender, stream) = self.stream(pool, host, &call.lacks_place).await?;
-        call.lacks_place.set(false);
+        let (sender, stream) = self.stream(pool, host, &call.course).await?;
+        call.course.reach(Stage::Sent);
         let Call { method, message, until, place, .. } = call;
-        let Sender { requests, heard } = sender;
-        let mut cancelled = Cancelled(Some(Arc::clone(&pool.cluster)));
+        let Sender { requests, heard, used } = sender;
+        let mut cancelled = Cancelled(Some(Arc::clone(&pool.cluster)), ClusterStat::UpstreamRqTxReset);
         let (head, body) = (message.head.clone(), message.body());
         let exchange = mixer_remote::grpc_exchange_with(requests, request(method), head, body, MAX_ANSWER);
         let (mut answer, answered) = oneshot::channel();
         let (until, place, length) = (until.map(|until| until + LATER), Rc::clone(place), message.len());
         let (left, of_call) = (Rc::clone(&pool.left), Rc::clone(&heard));
         drop(self.calls.spawn_local(async move {
-            let _held = (stream, place);
+            let _held = (stream, place, used);
             let is_over = async {
                 match until {
                     Some(until) => tokio::time::sleep_until(until).await,
@@ -485,23 +556,24 @@ impl Channel {
         })
     }
 
-    /// What sends one request to a host, and its place among those that the host takes at once. `lacks_place` is set while it waits for one.
+    /// What sends one request to a host, and its place among those that the host takes at once.
     async fn stream(
         &self,
         pool: &Pool,
         host: &Arc<Host>,
-        lacks_place: &Cell<bool>,
+        course: &Course,
     ) -> Result<(Sender, Stream), Broken> {
         let link = self.link(pool, host);
         let until = tokio::time::Instant::now() + PLACE_TIMEOUT;
         loop {
             let sender = self.sender(&link, pool, host).await?;
+            course.count(pool, host);
             // Beyond what the host takes, the call would wait within HTTP/2, and its time limit would look like that of a silent host.
             let take = || link.place(sender.requests.current_max_send_streams());
             if let Some(stream) = link.streams.take(take) {
                 return Ok((sender, stream));
             }
-            lacks_place.set(true);
+            course.reach(Stage::Waiting);
             let left = until.saturating_duration_since(tokio::time::Instant::now());
             let stream = link.streams.wait(left, take).await.ok_or(Broken::Overflow)?;
             // On the connection that is there by now, which may take fewer.
@@ -517,6 +589,9 @@ impl Channel {
         if let Some(sender) = link.sender() {
             return Ok(sender);
         }
+        pool.cluster.stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
+        let _waiting = pool.begin_waiting(host);
+        let mut cancelled = Cancelled(Some(Arc::clone(&pool.cluster)), ClusterStat::UpstreamRqCancelled);
         // One that ended without an outcome, by a panic, is begun again.
         let begun = link.attempt.borrow().clone().filter(|attempt| attempt.has_changed().is_ok());
         let mut attempt = begun.unwrap_or_else(|| {
@@ -526,12 +601,14 @@ impl Channel {
             let connections = self.connections.clone();
             drop(self.connections.spawn_local(async move {
                 let renewed = link.renew(&connector, &host, &connections).await;
+                link.is_connecting.set(false);
                 link.attempt.take();
                 outcome.send_replace(Some(renewed));
             }));
             attempt
         });
         let outcome = attempt.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
+        cancelled.is_answered();
         outcome.unwrap_or(Err(ConnectError::Failed)).map_err(Broken::Connect)
     }
 
@@ -654,11 +731,11 @@ impl Drop for Place {
     }
 }
 
-/// Counts a call that this side resets, because it takes too long or nobody waits for it any more.
-struct Cancelled(Option<Arc<Cluster>>);
+/// Counts a call that this side gives up, because it takes too long or nobody waits for it any more.
+struct Cancelled(Option<Arc<Cluster>>, ClusterStat);
 
 impl Cancelled {
-    /// It is not reset.
+    /// It is not given up.
     fn is_answered(&mut self) {
         self.0 = None;
     }
@@ -667,7 +744,7 @@ impl Cancelled {
 impl Drop for Cancelled {
     fn drop(&mut self) {
         if let Some(cluster) = &self.0 {
-            cluster.stats.block.increment(ClusterStat::UpstreamRqTxReset);
+            cluster.stats.block.increment(self.1);
         }
     }
 }
@@ -678,9 +755,7 @@ struct Active<'c>(&'c Pool, &'c Host);
 impl<'c> Active<'c> {
     fn new(pool: &'c Pool, host: &'c Host) -> Self {
         let stats = &pool.cluster.stats.block;
-        stats.increment(ClusterStat::UpstreamRqTotal);
         stats.increment(ClusterStat::UpstreamRqActive);
-        host.requests.fetch_add(1, Ordering::Relaxed);
         host.active_requests.fetch_add(1, Ordering::Relaxed);
         Self(pool, host)
     }

@@ -14,8 +14,11 @@ pub(crate) struct Outgoing {
     body: SendStream<Bytes>,
     answer: Answer,
     /// Last, so that it is given back after the call has ended.
-    _place: super::channel::Stream,
+    _place: Place,
 }
+
+/// The place of a call among those of its host, and the connection that it is on.
+type Place = (super::channel::Stream, super::channel::Used);
 
 /// How far the answer of the server is.
 #[derive(Debug)]
@@ -30,11 +33,7 @@ enum Answer {
 pub(crate) struct Ended;
 
 impl Outgoing {
-    pub(super) fn new(
-        answer: ResponseFuture,
-        body: SendStream<Bytes>,
-        place: super::channel::Stream,
-    ) -> Self {
+    pub(super) fn new(answer: ResponseFuture, body: SendStream<Bytes>, place: Place) -> Self {
         Self { body, answer: Answer::Awaited(answer), _place: place }
     }
 

@@ -68,6 +68,7 @@ impl Connection<'_> {
         match connected {
             Connected::Http1(mut upstream) => {
                 upstream.counted.with_request = true;
+                upstream.is_reusable = false;
                 buffer::acquire(&mut upstream.output);
                 self.request.write_request(&mut upstream.output);
                 upstream.output.put_slice(b"\r\n");

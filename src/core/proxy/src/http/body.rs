@@ -39,8 +39,9 @@ pub(super) enum Missing {
     Busy,
     Idle,
     Late,
-    /// It is there, and a filter does not decide.
+    /// It is there, and a filter does not decide: nothing happens, or it takes too long.
     Decision,
+    LateDecision,
 }
 
 impl From<NotAhead> for Missing {
@@ -164,6 +165,10 @@ impl Connection<'_> {
             Missing::Late => {
                 stats.increment(ManagerStat::DownstreamRqTimeout);
                 (408, "request timeout", "request_overall_timeout", None)
+            }
+            Missing::LateDecision => {
+                stats.increment(ManagerStat::DownstreamRqTimeout);
+                (504, "request timeout", "request_overall_timeout", None)
             }
         };
         transaction.closes = true;

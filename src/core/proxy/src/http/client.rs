@@ -165,14 +165,19 @@ impl Client {
         self.of_body(framing).0
     }
 
-    /// Whether some of a body is known to be yet to come.
+    /// Whether some of a body is yet to come.
     pub(super) fn is_incomplete(&self, framing: Framing) -> bool {
-        matches!(self, Client::Http1(_)) && !self.of_body(framing).1
+        !self.of_body(framing).1
     }
 
     /// Bytes of a body that have arrived, and were not passed on, and whether that is all of it.
     fn of_body(&self, framing: Framing) -> (usize, bool) {
-        let Client::Http1(http1) = self else { return self.ahead(framing) };
+        let http1 = match self {
+            Client::Http1(http1) => http1,
+            Client::Http2(stream) => return stream.arrived(),
+            // Filters do not see copies.
+            Client::Copy(..) => return (0, true),
+        };
         let (kept, mut rest) = match &http1.ahead {
             Some(kept) => (kept.len(), kept.follows),
             None => (0, Remaining::of(framing)),
@@ -183,8 +188,8 @@ impl Client {
         (count, rest.is_done())
     }
 
-    /// Reads more of a body ahead of its host: ready when there is more, or its end is seen. `received` counts bytes as
-    /// [`poll_gone`](Self::poll_gone).
+    /// Reads more of a body ahead of its host: ready when there is more, or its end is seen. `received` counts bytes of the
+    /// connection; those of HTTP/2 connections are counted by themselves.
     pub(super) fn poll_ahead(
         &mut self,
         cx: &mut Context<'_>,
@@ -227,23 +232,29 @@ impl Client {
         }
     }
 
-    /// Whether the client is gone, while its request waits. What it sends is kept, as far as there is room.
-    /// `received` counts its bytes; those of HTTP/2 connections are counted by themselves.
-    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>, received: &mut u64) -> Poll<()> {
-        match self {
-            Client::Http1(http1) => {
-                while http1.input.len() < HIGH_WATERMARK {
-                    match buffer::poll_read(&mut http1.stream, &mut http1.input, cx) {
-                        Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(()),
-                        Poll::Ready(Ok(count)) => *received += u64::try_from(count).unwrap_or(0),
-                        Poll::Pending => break,
-                    }
+    /// Watches the client of a request that waits: notices that it is gone, and keeps what it sends, as far as there is room.
+    pub(super) fn watch(&mut self, cx: &mut Context<'_>) -> Progress {
+        let mut progress = Progress::default();
+        let is_gone = match self {
+            Client::Http1(http1) => loop {
+                if http1.input.len() >= HIGH_WATERMARK {
+                    break false;
                 }
-                Poll::Pending
+                match buffer::poll_read(&mut http1.stream, &mut http1.input, cx) {
+                    Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => break true,
+                    Poll::Ready(Ok(count)) => progress.bytes += count,
+                    Poll::Pending => break false,
+                }
+            },
+            Client::Http2(stream) => {
+                progress.moved = stream.receive(cx);
+                stream.poll_gone(cx).is_ready()
             }
-            Client::Http2(stream) => stream.poll_gone(cx),
-            Client::Copy(copy, _) => copy.poll_gone(cx),
-        }
+            Client::Copy(copy, _) => copy.poll_gone(cx).is_ready(),
+        };
+        progress.moved |= progress.bytes > 0;
+        progress.end = is_gone.then_some(ReadEnd::Gone);
+        progress
     }
 
     /// Whether so much was received that reading pauses: then nothing else tells that the client is gone.

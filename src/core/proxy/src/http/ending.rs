@@ -57,7 +57,6 @@ impl Connection<'_> {
             }
             other => {
                 stats.block.increment(ClusterStat::UpstreamRqTxReset);
-                stats.block.increment(ClusterStat::UpstreamRqCancelled);
                 self.end_of_request(transaction, other);
                 Attempt::Done
             }

@@ -256,7 +256,10 @@ impl Connection<'_> {
                         self.end_of_request(transaction, event);
                         return Attempt::Done;
                     }
-                    Err(_) => return Attempt::Failed(Failure::ResponseTimeout),
+                    Err(_) => {
+                        stats.block.increment(ClusterStat::UpstreamRqCancelled);
+                        return Attempt::Failed(Failure::ResponseTimeout);
+                    }
                 }
             }
         };
@@ -280,7 +283,7 @@ impl Connection<'_> {
         let attempt = self.run_exchange(transaction, request, &mut upstream).await;
         // It is closed unless a whole response was read, and the whole request sent.
         if let UpstreamRequest::Http1(upstream) = upstream
-            && !upstream.counted.with_request
+            && upstream.is_reusable
         {
             pool.put(upstream);
         }
@@ -438,14 +441,13 @@ impl Connection<'_> {
         let stats = &pool.cluster.stats;
         match event {
             Event::Complete => {
-                // A host that was asked to change the protocol, and did not, may still take what follows for that protocol.
-                if keeps
-                    && transaction.upgrade.is_none()
-                    && request.body.remaining.is_done()
+                if request.body.remaining.is_done()
                     && !upstream.has_output()
                     && let Some(upstream) = upstream.http1()
                 {
                     upstream.counted.with_request = false;
+                    // A host that was asked to change the protocol, and did not, may still take what follows for that protocol.
+                    upstream.is_reusable = keeps && transaction.upgrade.is_none();
                 }
             }
             Event::DownstreamGone => {

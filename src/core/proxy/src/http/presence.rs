@@ -20,7 +20,7 @@ use crate::timer::earlier;
 struct Limits {
     /// Since its client last sent something.
     idle: Option<std::time::Duration>,
-    /// Of a request that is not complete.
+    /// Of the request, until it has passed the filters.
     late: Option<Instant>,
 }
 
@@ -28,19 +28,20 @@ struct Limits {
 enum Ended {
     /// The client is gone.
     Gone,
-    /// A time limit has passed: that of a request that is not complete, or not.
+    /// A time limit has passed.
     Late,
     Idle,
 }
 
 impl Connection<'_> {
-    /// Waits for `future`. What the client sends meanwhile is kept, 64 KiB at most, and its end ends the wait: `None`. Of a client that is
-    /// not read from any more, a reset is noticed within a second.
+    /// Waits for `future`. What the client sends meanwhile is kept, 64 KiB or the window of a stream at most, and its end ends the wait: `None`.
+    /// Of a client that is not read from any more, a reset is noticed within a second.
     pub(super) async fn while_there<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
-        self.wait(Framing::Empty, Limits::default(), future).await.ok()
+        self.wait(Limits::default(), future).await.ok()
     }
 
-    /// As [`while_there`](Self::while_there), on behalf of a filter: no longer than a stream on which nothing happens.
+    /// As [`while_there`](Self::while_there), on behalf of a filter: no longer than a stream on which nothing happens, and than a request may take
+    /// until it has passed the filters.
     ///
     /// Errors: what becomes of the request.
     pub(super) async fn while_filtered<T>(
@@ -51,37 +52,35 @@ impl Connection<'_> {
     ) -> Result<T, Step> {
         let late = self.manager.request_timeout.map(|limit| transaction.began + limit);
         let limits = Limits { idle: self.manager.stream_idle_timeout, late };
-        self.wait(framing, limits, future).await.map_err(|ended| match ended {
-            Ended::Gone => Step::Gone,
-            Ended::Late => self.without_body(transaction, Missing::Late),
-            Ended::Idle if self.client.is_incomplete(framing) => {
-                self.without_body(transaction, Missing::Idle)
-            }
+        self.wait(limits, future).await.map_err(|ended| {
             // 408 says that the request was not received: its client may send it again.
-            Ended::Idle => self.without_body(transaction, Missing::Decision),
+            let missing = match (ended, self.client.is_incomplete(framing)) {
+                (Ended::Gone, _) => Missing::Gone,
+                (Ended::Late, true) => Missing::Late,
+                (Ended::Late, false) => Missing::LateDecision,
+                (Ended::Idle, true) => Missing::Idle,
+                (Ended::Idle, false) => Missing::Decision,
+            };
+            self.without_body(transaction, missing)
         })
     }
 
-    async fn wait<T>(
-        &mut self,
-        framing: Framing,
-        limits: Limits,
-        future: impl Future<Output = T>,
-    ) -> Result<T, Ended> {
+    async fn wait<T>(&mut self, limits: Limits, future: impl Future<Output = T>) -> Result<T, Ended> {
         let mut future = pin!(future);
         let (client, timer) = (&mut self.client, &mut self.timer);
-        let Limits { idle: limit, mut late } = limits;
+        let Limits { idle: limit, late } = limits;
         let mut idle = limit.map(|limit| Instant::now() + limit);
         let (mut received, mut look) = (0, None);
         let ended = poll_fn(|cx| {
             if let Poll::Ready(done) = future.as_mut().poll(cx) {
                 return Poll::Ready(Ok(done));
             }
-            let before = received;
-            if client.poll_gone(cx, &mut received).is_ready() {
+            let progress = client.watch(cx);
+            received += u64::try_from(progress.bytes).unwrap_or(0);
+            if progress.end.is_some() {
                 return Poll::Ready(Err(Ended::Gone));
             }
-            if received > before {
+            if progress.moved {
                 idle = limit.map(|limit| Instant::now() + limit);
             }
             loop {
@@ -97,10 +96,7 @@ impl Connection<'_> {
                     return Poll::Pending;
                 }
                 if next == late {
-                    late = None;
-                    if client.is_incomplete(framing) {
-                        return Poll::Ready(Err(Ended::Late));
-                    }
+                    return Poll::Ready(Err(Ended::Late));
                 } else if next == idle {
                     return Poll::Ready(Err(Ended::Idle));
                 } else {

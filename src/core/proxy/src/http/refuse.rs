@@ -59,9 +59,6 @@ impl Connection<'_> {
             HeadError::Malformed | HeadError::Framing => (400, "http1.codec_error", "Bad Request"),
         };
         self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
-        if status == 431 {
-            self.manager.stats.increment(ManagerStat::DownstreamRqTooLarge);
-        }
         self.refuse(status, details, Some(body), Some(Flag::Dpe)).await;
     }
 

@@ -3,7 +3,9 @@
 use std::io::Write as _;
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use bytes::Bytes;
 use mixer_proxy::server::DrainOptions;
 use mixer_wire::envoy::service::auth::v3::CheckRequest;
 
@@ -253,6 +255,88 @@ fn a_request_that_a_filter_does_not_decide_ends_as_with_envoy() {
         assert!(ours.starts_with("HTTP/1.1 504"), "{ours}");
         assert_eq!(ours, envoys);
     }
+}
+
+/// The answer over HTTP/2 to a request that its server decides after three seconds, with a byte of its body every 0.3 s; `ends`: the last one is its
+/// end.
+fn trickled(port: u16, bytes: usize, ends: bool) -> (u16, String) {
+    let mut call = Client::connect(port).send(request("POST", "/up/slow"), false).unwrap();
+    for index in 1..=bytes {
+        if index > 1 {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        // It may be answered before.
+        let _ = call.body.send_data(Bytes::from_static(b"x"), ends && index == bytes);
+    }
+    let answer = call.answer().unwrap();
+    (answer.status, if answer.status == 200 { String::new() } else { answer.text() })
+}
+
+#[test]
+fn time_limits_hold_while_a_filter_waits_as_with_envoy() {
+    let services = Services::start();
+    let limit = "          server_name: edge\n";
+    let start = |limits: &str| {
+        let filter = listener("stat_prefix: own").replace(limit, &format!("{limit}          {limits}\n"));
+        let text = bootstrap_of(&filter, &[("authz", services.port.to_string())]);
+        Pair::start_with(Directory::new(), &text, &[])
+    };
+    let pair = start("request_timeout: 0.7s\n          stream_idle_timeout: 0s");
+    let late = |status: u16| (status, "request timeout".to_owned());
+    // Not complete; complete too late; complete, and not decided.
+    for (bytes, ends, expected) in [(1, false, late(408)), (5, true, late(408)), (2, true, late(504))] {
+        let [ours, envoys] = pair.ports("$HTTP").map(|port| trickled(port, bytes, ends));
+        assert_eq!(ours, expected, "{bytes} bytes, {ends}");
+        assert_eq!(ours, envoys, "{bytes} bytes, {ends}");
+    }
+    for request in [
+        "GET /up/slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        "POST /up/slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nabcde",
+        "POST /up/slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nabcd",
+    ] {
+        let [ours, envoys] = pair.ask(&[request]).map(|answer| answer.replace("reset", "end"));
+        assert!(ours.contains("request timeout"), "{request}: {ours}");
+        assert_eq!(ours, envoys, "{request}");
+    }
+    let stats = ["downstream_rq_timeout", "downstream_rq_4xx", "downstream_rq_5xx"];
+    compare_stats(&pair, &stats.map(|name| ["http.in.", name].concat()).each_ref().map(String::as_str), 6);
+    let pair = start("stream_idle_timeout: 1s");
+    let passed = (200, String::new());
+    let stopped = |status: u16| (status, "stream timeout".to_owned());
+    // A client that sends is not idle.
+    for (bytes, ends, expected) in [(1, false, stopped(408)), (1, true, stopped(504)), (10, true, passed)] {
+        let [ours, envoys] = pair.ports("$HTTP").map(|port| trickled(port, bytes, ends));
+        assert_eq!(ours, expected, "{bytes} bytes, {ends}");
+        assert_eq!(ours, envoys, "{bytes} bytes, {ends}");
+    }
+    compare_stats(&pair, &["http.in.downstream_rq_idle_timeout", "http.in.downstream_rq_4xx"], 2);
+}
+
+#[test]
+fn small_frames_of_a_request_do_not_end_the_connection_of_others() {
+    const FRAMES: usize = 60_000;
+    let upload = |port: u16| {
+        let client = Client::connect(port);
+        let mut call = client.send(request("POST", "/up/slow"), false).unwrap();
+        for index in 1..=FRAMES {
+            call.body.send_data(Bytes::from_static(b"x"), index == FRAMES).unwrap();
+        }
+        // Beside it, and before it is decided.
+        let other = client.get("/up/any").status;
+        (other, call.answer().map(|answer| answer.status).unwrap_or_default())
+    };
+    // The server is not told of the body, and it is.
+    let services = Services::start();
+    let text = bootstrap_of(&listener("stat_prefix: own"), &[("authz", services.port.to_string())]);
+    let pair = Pair::start_with(Directory::new(), &text, &[]);
+    let [ours, envoys] = pair.ports("$HTTP").map(upload);
+    assert_eq!(ours, (200, 200));
+    assert_eq!(ours, envoys);
+    let alone = Alone::start(64 << 20, 1 << 20);
+    assert_eq!(upload(alone.http), (200, 200));
+    let told: Vec<usize> = alone.services.checks().into_iter().map(|check| body_of(check).len()).collect();
+    assert!(told == [FRAMES, 0] || told == [0, FRAMES], "{told:?}");
+    assert_eq!(alone.proxy.stat("http.in.downstream_cx_total"), 1);
 }
 
 /// Compares what is counted of checks, once all have ended. `resets`: calls that are reset, by the proxy and by Envoy.

@@ -10,12 +10,17 @@ use crate::stats::Stats;
 
 /// A cluster that has room for one call, with hosts at these ports.
 fn cluster(ports: &[u16]) -> Arc<Cluster> {
+    cluster_with("", ports)
+}
+
+/// As [`cluster`], with further fields.
+fn cluster_with(fields: &str, ports: &[u16]) -> Arc<Cluster> {
     let host = |port| {
         format!("{{endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}}}}}")
     };
     let hosts: Vec<String> = ports.iter().map(host).collect();
     let text = format!(
-        "static_resources: {{clusters: [{{name: c, common_lb_config: {{healthy_panic_threshold: {{value: 0}}}}, circuit_breakers: {{thresholds: [{{max_requests: 1}}]}}, load_assignment: {{cluster_name: c, endpoints: [{{lb_endpoints: [{}]}}]}}}}]}}",
+        "static_resources: {{clusters: [{{name: c, {fields}common_lb_config: {{healthy_panic_threshold: {{value: 0}}}}, circuit_breakers: {{thresholds: [{{max_requests: 1}}]}}, load_assignment: {{cluster_name: c, endpoints: [{{lb_endpoints: [{}]}}]}}}}]}}",
         hosts.join(", ")
     );
     let (bootstrap, _) = bootstrap::read(&text, "b.yaml").unwrap();
@@ -95,7 +100,7 @@ async fn the_host_of_a_call_is_chosen_after_its_wait() {
     let (status, elapsed) = asked.await;
     assert!(status.message().starts_with(NOT_SENT), "nobody listens there: {status:?}");
     assert!(elapsed >= Duration::from_millis(300), "{elapsed:?}");
-    let asked = hosts.iter().map(|host| host.requests.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    let asked = hosts.iter().map(|host| host.connections.load(Ordering::Relaxed)).collect::<Vec<_>>();
     assert_eq!(asked, [0, 1], "the one that is healthy by then");
 }
 
@@ -359,6 +364,97 @@ async fn a_call_that_was_not_taken_in_its_time_is_no_timeout_of_the_host() {
 }
 
 #[tokio::test]
+async fn a_call_that_was_refused_and_sent_again_is_no_timeout_of_the_host() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let local = LocalSet::new();
+    drop(local.spawn_local(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        connection.accept().await.unwrap().unwrap().1.send_reset(Reason::REFUSED_STREAM);
+        // What becomes of it is not known in its time.
+        let second = connection.accept().await;
+        assert!(connection.accept().await.is_none());
+        drop(second);
+    }));
+    let asked = local.run_until(call(&pools, Some(Duration::from_millis(300))));
+    let (status, _) = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+    assert!(is_overflow(&status), "{status:?}");
+    let host = &cluster.hosts()[0];
+    let counts = [&host.timed_out, &host.failed].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!((counts, cluster.stats.block.get(ClusterStat::UpstreamRqTimeout)), ([0, 0], 0));
+}
+
+#[tokio::test]
+async fn a_call_for_which_there_is_no_connection_in_time_is_no_timeout_of_the_host() {
+    // Nothing is accepted, and the queue is full.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    socket.listen(0).unwrap();
+    let address = socket.local_addr().unwrap();
+    let waiting: Vec<socket2::Socket> = (0..3)
+        .map(|_| {
+            let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+            client.set_nonblocking(true).unwrap();
+            let _ = client.connect(&address);
+            client
+        })
+        .collect();
+    let cluster = cluster(&[address.as_socket().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let local = LocalSet::new();
+    let asked = local.run_until(call(&pools, Some(Duration::from_millis(300))));
+    let (status, _) = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+    assert!(status.message() == TIMED_OUT && is_unanswered(&status), "{status:?}");
+    let host = &cluster.hosts()[0];
+    let counts = [&host.timed_out, &host.failed, &host.requests].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(counts, [0, 0, 0]);
+    // As with Envoy.
+    let stats = [
+        ClusterStat::UpstreamRqTimeout,
+        ClusterStat::UpstreamRqPendingTotal,
+        ClusterStat::UpstreamRqCancelled,
+        ClusterStat::UpstreamRqTotal,
+        ClusterStat::UpstreamRqPendingActive,
+    ];
+    assert_eq!(stats.map(|stat| cluster.stats.block.get(stat)), [1, 1, 1, 0, 0]);
+    drop((waiting, socket));
+}
+
+#[tokio::test]
+async fn a_call_over_tls_offers_http2() {
+    mixer_net::tls::install_crypto_provider();
+    let issued = rcgen::generate_simple_self_signed(["host.test".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(issued.signing_key.serialize_der()).unwrap();
+    let config = rustls::ServerConfig::builder().with_no_client_auth();
+    let mut config = config.with_single_cert(vec![issued.cert.der().clone()], key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let tls = "transport_socket: {name: tls, typed_config: {'@type': type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext}}, ";
+    let cluster = cluster_with(tls, &[listener.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let local = LocalSet::new();
+    drop(local.spawn_local(async move {
+        let stream = acceptor.accept(listener.accept().await.unwrap().0).await.unwrap();
+        // As servers of gRPC do, which insist.
+        assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        while let Some(Ok((_, respond))) = connection.accept().await {
+            answer(respond);
+        }
+    }));
+    let asked = local.run_until(async {
+        Channel::new(Some(0)).call(&pools, &method(None), Bytes::from_static(&[0; 5]).into()).await
+    });
+    let answered = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+    assert!(answered.is_ok(), "{answered:?}");
+    let stats = [ClusterStat::UpstreamCxHttp2Total, ClusterStat::UpstreamCxHttp2Active];
+    assert_eq!(stats.map(|stat| cluster.stats.block.get(stat)), [1, 1]);
+}
+
+#[tokio::test]
 async fn a_call_on_a_connection_that_was_dead_is_repeated_once() {
     for (deaths, is_answered) in [(1, true), (2, false)] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -399,6 +495,13 @@ async fn a_call_on_a_connection_that_was_dead_is_repeated_once() {
 
 #[tokio::test]
 async fn a_connection_without_a_sign_of_its_host_is_tried_before_a_call() {
+    // Beside a call that has no end, too.
+    for beside in [false, true] {
+        tokio::time::timeout(Duration::from_secs(60), try_a_silent_connection(beside)).await.unwrap();
+    }
+}
+
+async fn try_a_silent_connection(beside: bool) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let cluster = cluster(&[listener.local_addr().unwrap().port()]);
     let pools = Pools::new(&[Arc::clone(&cluster)]);
@@ -406,15 +509,20 @@ async fn a_connection_without_a_sign_of_its_host_is_tried_before_a_call() {
     drop(local.spawn_local(async move {
         let (stream, _) = listener.accept().await.unwrap();
         let mut connection = h2::server::handshake(stream).await.unwrap();
+        let endless = if beside { connection.accept().await } else { None };
         answer(connection.accept().await.unwrap().unwrap().1);
         // Until the answer is sent; afterwards nobody is there.
         let _ = tokio::time::timeout(Duration::from_millis(200), connection.accept()).await;
         answer_all(listener.accept().await.unwrap().0).await;
-        drop(connection);
+        drop((connection, endless));
     }));
     let asked = local.run_until(async move {
         let channel = Channel::new(Some(0));
         let message = || Framed::from(Bytes::from_static(&[0; 5]));
+        let _endless = match beside {
+            true => Some(channel.open(&pools, &method(None)).await.unwrap()),
+            false => None,
+        };
         channel.call(&pools, &method(None), message()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(300)).await;
         tokio::time::pause();
@@ -422,7 +530,42 @@ async fn a_connection_without_a_sign_of_its_host_is_tried_before_a_call() {
         tokio::time::resume();
         channel.call(&pools, &method(Some(Duration::from_secs(20))), message()).await
     });
-    assert!(tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap().is_ok());
+    assert!(asked.await.is_ok(), "{beside}");
+}
+
+#[tokio::test]
+async fn a_call_on_a_connection_that_its_host_leaves_has_its_time() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let cluster = cluster(&[listener.local_addr().unwrap().port()]);
+    let pools = Pools::new(&[Arc::clone(&cluster)]);
+    let local = LocalSet::new();
+    drop(local.spawn_local(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(stream).await.unwrap();
+        let (_, respond) = connection.accept().await.unwrap().unwrap();
+        connection.graceful_shutdown();
+        let late = async {
+            tokio::time::sleep(LEFT + Duration::from_millis(500)).await;
+            answer(respond);
+        };
+        let served = async { while connection.accept().await.is_some() {} };
+        let next = async { answer_all(listener.accept().await.unwrap().0).await };
+        tokio::join!(late, served, next);
+    }));
+    let asked = local.run_until(async {
+        let channel = Channel::new(Some(0));
+        let message = Framed::from(Bytes::from_static(&[0; 5]));
+        let beside = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            channel.open(&pools, &method(None)).await
+        };
+        let limits = method(Some(Duration::from_secs(20)));
+        tokio::join!(channel.call(&pools, &limits, message), beside)
+    });
+    let (answered, beside) = tokio::time::timeout(Duration::from_secs(60), asked).await.unwrap();
+    assert!(answered.is_ok() && beside.is_ok(), "{answered:?} {beside:?}");
+    assert_eq!(cluster.stats.block.get(ClusterStat::UpstreamCxTotal), 2);
+    assert_eq!(cluster.stats.block.get(ClusterStat::UpstreamRqTotal), 2, "neither is sent again");
 }
 
 /// A server that refuses so many streams of each connection, and answers what follows.

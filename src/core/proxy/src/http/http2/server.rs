@@ -37,6 +37,9 @@ const EARLY: Duration = Duration::from_secs(1);
 const MAX_EARLY: u64 = 500;
 /// What a header block may take besides twice its head.
 const BLOCK_OVERHEAD: usize = 16 << 10;
+/// What small frames of data may take, in bytes, until their streams have received them; a frame counts up to 256. Beyond, `h2` ends a connection,
+/// with all its requests: more than is received at a turn, whatever the windows.
+const FRAME_BUDGET: usize = 4 << 20;
 /// Requests that were reset before this side has seen them, at most.
 const MAX_UNREAD_RESETS: usize = 256;
 
@@ -98,6 +101,7 @@ pub(crate) async fn serve(
         .max_concurrent_streams(options.max_streams)
         .initial_window_size(options.stream_window)
         .max_pending_accept_reset_streams(MAX_UNREAD_RESETS)
+        .data_frame_budget(FRAME_BUDGET)
         .initial_connection_window_size(options.connection_window)
         .max_header_list_size(u32::try_from(manager.max_head).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BUFFER);

@@ -11,6 +11,7 @@ use http::HeaderMap;
 use super::super::client::{NotAhead, Progress, ReadEnd};
 use super::super::framing::Remaining;
 use super::super::kept::Kept;
+use super::super::pieces::Pieces;
 use super::convert;
 use super::outgoing::Outgoing;
 use crate::bodies::{Budget, Room};
@@ -23,15 +24,18 @@ pub(crate) struct ServerStream {
     body: RecvStream,
     /// Whether the request ended with its head. Decided once: the end of a body that has none may arrive at any time.
     is_empty: bool,
-    /// Whether all data was read, and trailers may follow.
+    /// What filters have seen of the body, and the host is yet to get.
+    ahead: Option<Box<Kept>>,
+    /// What follows it, and was received while nobody wanted it: at most the window of the stream. In `h2` small frames would take many times
+    /// their length, and it ends a connection that has too many of them, with all requests on it.
+    held: Pieces,
+    /// Whether all data was received, and trailers may follow.
     is_read: bool,
+    /// How the body ends behind what is held.
+    end: Option<Result<(), ReadEnd>>,
     /// Fields that trailers may have.
     max_trailers: usize,
     trailers: Option<HeaderMap>,
-    /// What filters have seen of the body, and the host is yet to get.
-    ahead: Option<Box<Kept>>,
-    /// Whether the end of the body was seen ahead.
-    is_seen: bool,
     respond: SendResponse<Bytes>,
     /// The body of the response, once its head was sent.
     outgoing: Option<Outgoing>,
@@ -52,11 +56,12 @@ impl ServerStream {
         Self {
             is_empty: body.is_end_stream(),
             body,
+            ahead: None,
+            held: Pieces::default(),
             is_read: false,
+            end: None,
             max_trailers,
             trailers: None,
-            ahead: None,
-            is_seen: false,
             respond,
             outgoing: None,
             gone: None,
@@ -84,9 +89,8 @@ impl ServerStream {
             }
         }
         let has_more = self.ahead.is_some();
-        if wants && !rest.is_done() && !has_more && self.is_seen {
-            *rest = Remaining::Done;
-            progress.moved = true;
+        if !wants || has_more {
+            progress.moved |= self.receive(cx);
         }
         while wants && !rest.is_done() && !has_more && progress.data < buffer::READ_SIZE {
             match self.poll_piece(cx) {
@@ -113,8 +117,21 @@ impl ServerStream {
 
     /// How much was read of the body ahead of its host, and whether that is all of it.
     pub(in crate::http) fn ahead(&self) -> (usize, bool) {
-        let is_whole = self.is_empty || self.is_seen || self.body.is_end_stream();
-        (self.ahead.as_ref().map_or(0, |kept| kept.len()), is_whole)
+        (self.ahead_len(), self.held.is_empty() && self.has_ended())
+    }
+
+    /// How much of the body has arrived, and was not passed on, and whether that is all of it.
+    pub(in crate::http) fn arrived(&self) -> (usize, bool) {
+        (self.ahead_len() + self.held.len(), self.has_ended())
+    }
+
+    fn ahead_len(&self) -> usize {
+        self.ahead.as_ref().map_or(0, |kept| kept.len())
+    }
+
+    /// Whether the end of the body has arrived, and nothing before it is left in `h2`.
+    fn has_ended(&self) -> bool {
+        self.is_empty || self.end == Some(Ok(())) || self.body.is_end_stream()
     }
 
     /// What was read ahead.
@@ -122,9 +139,10 @@ impl ServerStream {
         self.ahead.as_deref_mut()
     }
 
-    /// Frees what was read ahead.
+    /// Frees what was read ahead, and what follows it. The window stays as it is: nobody reads on.
     pub(crate) fn forget_ahead(&mut self) {
         self.ahead = None;
+        self.held = Pieces::default();
     }
 
     /// Reads more of the body ahead: ready when there is more, or its end is seen.
@@ -133,6 +151,8 @@ impl ServerStream {
         cx: &mut Context<'_>,
         budget: &Arc<Budget>,
     ) -> Poll<Result<(), NotAhead>> {
+        // All of it: small frames may arrive faster than they are looked at one by one.
+        self.receive(cx);
         match self.poll_piece(cx) {
             Poll::Ready(Ok(Some(data))) => {
                 let of_body = || Box::new(Kept::new(Room::new(budget), Remaining::UntilClose));
@@ -140,7 +160,7 @@ impl ServerStream {
                 // Who reads ahead bounds what is kept.
                 let _ = self.body.flow_control().release_capacity(data.len());
             }
-            Poll::Ready(Ok(None)) => self.is_seen = true,
+            Poll::Ready(Ok(None)) => {}
             Poll::Ready(Err(end)) => return Poll::Ready(Err(end.into())),
             Poll::Pending if self.poll_gone(cx).is_ready() => return Poll::Ready(Err(ReadEnd::Gone.into())),
             Poll::Pending => return Poll::Pending,
@@ -148,8 +168,34 @@ impl ServerStream {
         Poll::Ready(Ok(()))
     }
 
+    /// Receives what has arrived, for which there is no use yet. Returns whether there was anything.
+    pub(in crate::http) fn receive(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut moved = false;
+        while !self.is_empty && self.end.is_none() {
+            match self.poll_received(cx) {
+                Poll::Ready(Ok(Some(data))) => {
+                    moved |= !data.is_empty();
+                    self.held.push(&data, |_| true);
+                }
+                Poll::Ready(Ok(None)) => moved = true,
+                // Who reads on gets it again.
+                Poll::Ready(Err(_)) | Poll::Pending => break,
+            }
+        }
+        moved
+    }
+
     /// The next data; `None` at the end, trailers included.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadEnd>> {
+        match (self.held.pop(), self.end) {
+            (Some(piece), _) => Poll::Ready(Ok(Some(piece.into()))),
+            (None, Some(end)) => Poll::Ready(end.map(|()| None)),
+            (None, None) => self.poll_received(cx),
+        }
+    }
+
+    /// As [`poll_piece`](Self::poll_piece), of what is not held yet.
+    fn poll_received(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ReadEnd>> {
         if !self.is_read {
             match self.body.poll_data(cx) {
                 Poll::Ready(Some(Ok(data))) => return Poll::Ready(Ok(Some(data))),
@@ -162,10 +208,12 @@ impl ServerStream {
             Poll::Ready(Ok(Some(trailers)))
                 if !convert::are_request_trailers(&trailers, self.max_trailers) =>
             {
+                self.end = Some(Err(ReadEnd::Invalid));
                 Poll::Ready(Err(ReadEnd::Invalid))
             }
             Poll::Ready(Ok(trailers)) => {
                 self.trailers = trailers;
+                self.end = Some(Ok(()));
                 Poll::Ready(Ok(None))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(self.failed(&error))),
@@ -265,7 +313,10 @@ impl ServerStream {
                 }
                 Poll::Ready(Err(std::io::ErrorKind::ConnectionReset.into()))
             }
-            Poll::Pending => Poll::Pending,
+            Poll::Pending => {
+                self.receive(cx);
+                Poll::Pending
+            }
         }
     }
 
