@@ -212,6 +212,10 @@ fn a_build_that_hangs_at_the_stop_hides_no_loss() {
     stop_in_time(&mut server);
     let log = server.log();
     assert!(log.contains("50 items were neither delivered nor kept at the stop"), "{log}");
+    let last = log.lines().find(|line| line.contains("not all items were delivered")).unwrap_or_default();
+    for count in ["accepted", "closed"] {
+        assert!(last.contains(&format!("{count}=50")) || last.contains(&format!("\"{count}\":50")), "{log}");
+    }
 }
 
 #[test]
@@ -229,4 +233,8 @@ fn a_replaced_handler_that_hangs_at_the_stop_hides_no_loss() {
     stop_in_time(&mut server);
     let log = server.log();
     assert!(log.contains("50 items were neither delivered nor kept at the stop"), "{log}");
+    let last = log.lines().find(|line| line.contains("not all items were delivered")).unwrap_or_default();
+    for count in ["accepted", "closed"] {
+        assert!(last.contains(&format!("{count}=50")) || last.contains(&format!("\"{count}\":50")), "{log}");
+    }
 }

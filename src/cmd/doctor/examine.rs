@@ -13,7 +13,9 @@ use std::time::{Duration, SystemTime};
 
 use super::finding::{CheckStatus, Finding};
 use crate::cmd::server::{tls_hint, unknown_language, without_secrets};
+use mixer_base::dial::dial;
 use mixer_base::rotate::os_text;
+use mixer_base::secrets::mask_address;
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
 use mixer_net::tls;
@@ -312,9 +314,10 @@ async fn collector(url: &str) -> Finding {
         Some((Arc::<str>::from(url.host_str()?.trim_matches(['[', ']'])), url.port_or_known_default()?))
     });
     let Some((host, port)) = place else {
-        return fail("tracing", format!("`{url}` has no host"), "use http://HOST:PORT/PATH");
+        let shown = mask_address(url);
+        return fail("tracing", format!("`{shown}` has no host"), "use http://HOST:PORT/PATH");
     };
-    let connect = tokio::net::TcpStream::connect((&*host, port));
+    let (url, connect) = (mask_address(url), dial(&host, port, TIMEOUT));
     let why = match tokio::time::timeout(TIMEOUT, connect).await {
         Ok(Ok(_)) => return ok("tracing", format!("{url} is reachable")),
         Ok(Err(error)) => os_text(&error),

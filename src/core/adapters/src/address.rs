@@ -24,6 +24,38 @@ pub(crate) fn dialed(address: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::split;
+    use crate::testing::problems;
+    use mixer_engine::adapter::Adapter;
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        let wrong = || "ann:hunter2@backend:x y".to_owned();
+        let mut of_stackdriver = <crate::stackdriver::Stackdriver as Adapter>::Params::default();
+        of_stackdriver.endpoint = wrong();
+        let all = [
+            problems::<crate::bypass::Bypass>(&crate::bypass::Params {
+                backend_address: wrong(),
+                ..Default::default()
+            }),
+            problems::<crate::dogstatsd::DogStatsd>(&crate::dogstatsd::Params {
+                address: wrong(),
+                ..Default::default()
+            }),
+            problems::<crate::fluentd::Fluentd>(&crate::fluentd::Params {
+                address: wrong(),
+                ..Default::default()
+            }),
+            problems::<crate::solarwinds::Solarwinds>(&crate::solarwinds::Params {
+                papertrail_address: wrong(),
+                ..Default::default()
+            }),
+            problems::<crate::stackdriver::Stackdriver>(&of_stackdriver),
+        ];
+        for problems in all {
+            let shown = problems.iter().filter(|text| text.contains("***@backend:x")).count();
+            assert!(shown > 0 && !problems.concat().contains("hunter2"), "{problems:?}");
+        }
+    }
 
     #[test]
     fn addresses_are_split_as_go_does() {

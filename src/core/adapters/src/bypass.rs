@@ -14,6 +14,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::any::AnyField;
 use super::health::Health;
+use mixer_base::secrets::mask_address;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{
     Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, CheckResult, Env, HandleCheck,
@@ -67,7 +68,8 @@ impl Adapter for Bypass {
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
         if let Err(why) = endpoint(&params.backend_address) {
             let path = FieldPath::root().field("backendAddress");
-            let text = format!("backend_address: `{}` cannot be called: {why}", params.backend_address);
+            let shown = mask_address(&params.backend_address);
+            let text = format!("backend_address: `{shown}` cannot be called: {why}");
             let hint = "write `host:port`; as it is, every call fails";
             problems.push(Diagnostic::warning("adapter-config", path, text).with_hint(hint));
         }
@@ -113,10 +115,8 @@ impl Bypass {
         call_timeout: Duration,
     ) -> Result<Self, BuildError> {
         let channel = endpoint(&params.backend_address).map(|e| e.connect_lazy()).map_err(|why| {
-            format!(
-                "rpc error: code = Unavailable desc = cannot connect to `{}`: {why}",
-                params.backend_address
-            )
+            let shown = mask_address(&params.backend_address);
+            format!("rpc error: code = Unavailable desc = cannot connect to `{shown}`: {why}")
         });
         let any = params.params.encoded;
         let config = (!any.type_url.is_empty())

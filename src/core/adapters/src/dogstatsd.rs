@@ -13,6 +13,8 @@ use mixer_engine::adapter::{
     Adapter, AdapterInfo, BackendAddress, Backends, BoundInstance, BuildError, Env, Handler,
 };
 
+use mixer_base::secrets::mask_address;
+
 use crate::address;
 use crate::full::{self, WhenFull};
 
@@ -98,7 +100,7 @@ impl Adapter for DogStatsd {
             let of = if params.address.is_empty() {
                 String::new()
             } else {
-                format!("address {}: ", params.address)
+                format!("address {}: ", mask_address(&params.address))
             };
             problem(field("address"), "address", format!("Address is malformed: {of}{why}"));
         }

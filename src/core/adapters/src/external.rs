@@ -82,7 +82,8 @@ impl BuildHandler for External {
             problems.push(problem.with_hint(hint).accepted_by_istio());
         }
         if let Some(port) = connection::default_port(&handler.connection) {
-            let text = format!("the address `{}` has no port: {port} is used", handler.connection.address);
+            let shown = mask_address(&handler.connection.address);
+            let text = format!("the address `{shown}` has no port: {port} is used");
             let problem = Diagnostic::warning("connection-port", field("address"), text);
             problems.push(problem.with_hint("write HOST:PORT").accepted_by_istio());
         }
@@ -484,7 +485,7 @@ impl Handler for Process {
     }
 
     fn status(&self) -> HandlerStatus {
-        let mut notes = vec![("address", self.connection.address().to_owned())];
+        let mut notes = vec![("address", mask_address(self.connection.address()).into_owned())];
         if let Some(sessions) = &self.sessions {
             let ids = sessions.ids();
             notes.push(("session", if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }));

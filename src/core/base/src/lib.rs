@@ -9,6 +9,7 @@
 //! | [`build_info`] | version and build stamps |
 //! | [`decimal`] | numbers as the text that Go prints |
 //! | [`degradation`] | components that do not work as they should while the process serves |
+//! | [`dial`] | TCP connections to a host that may have several addresses |
 //! | [`exposition`] | the text format of Prometheus |
 //! | [`file_stamp`] | metadata by which changes of files are detected |
 //! | [`file_writer`] | whether a file is open for writing |
@@ -43,6 +44,7 @@ pub mod build_info;
 pub mod components;
 pub mod decimal;
 pub mod degradation;
+pub mod dial;
 pub mod exposition;
 pub mod file_stamp;
 pub mod file_writer;

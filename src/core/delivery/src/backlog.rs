@@ -78,8 +78,10 @@ pub(crate) struct Backlog<B> {
     pub(crate) refuses: bool,
     /// Whether there is no room on disk until a record is removed.
     is_full: bool,
-    /// The end of the pause after an error of the disk.
-    pub(crate) not_before: Option<Instant>,
+    /// The end of the pause after an error of writing: what is there is read meanwhile, which makes room.
+    pub(crate) write_after: Option<Instant>,
+    /// The end of the pause after an error of reading.
+    pub(crate) read_after: Option<Instant>,
     /// Why the last attempt to write or read failed.
     pub(crate) trouble: Option<String>,
     /// Whether there was no memory for items since the queue was empty.
@@ -104,7 +106,8 @@ impl<B: Items> Backlog<B> {
             is_open: false,
             refuses: false,
             is_full: false,
-            not_before: None,
+            write_after: None,
+            read_after: None,
             trouble: None,
             is_pressed: false,
         }
@@ -112,7 +115,7 @@ impl<B: Items> Backlog<B> {
 
     /// Whether the disk has room, and was not left alone after an error.
     pub(crate) fn is_at_work(&self) -> bool {
-        !self.is_full && self.not_before.is_none()
+        !self.is_full && self.write_after.is_none() && self.read_after.is_none()
     }
 
     /// Whether the disk would take something, as far as one can tell.
@@ -176,7 +179,7 @@ impl<B: Items> Backlog<B> {
 
     /// When a record is read for the courier, if that must wait.
     pub(crate) fn load_after(&self, now: Instant) -> Option<Instant> {
-        self.not_before.filter(|at| self.wants_record() && now < *at)
+        self.read_after.filter(|at| self.wants_record() && now < *at)
     }
 
     fn wants_record(&self) -> bool {
@@ -232,7 +235,7 @@ impl<B: Items> Backlog<B> {
         if self.is_settled {
             return Some(DiskStep::Remove);
         }
-        let may = !is_closing && self.not_before.is_none_or(|at| now >= at);
+        let may = !is_closing && self.read_after.is_none_or(|at| now >= at);
         (self.wants_record() && may).then_some(DiskStep::Load)
     }
 
@@ -240,7 +243,7 @@ impl<B: Items> Backlog<B> {
     pub(crate) fn next_write(&self, now: Instant) -> DiskStep {
         // It is woken when a record is removed, or the courier takes what is loaded.
         let is_waiting = self.stored > 0 || self.is_in_flight || self.is_settled || self.loaded.is_some();
-        match self.not_before.filter(|at| now < *at) {
+        match self.write_after.filter(|at| now < *at) {
             Some(at) => DiskStep::WaitUntil(at),
             None if self.is_full && is_waiting => DiskStep::Sleep,
             None => DiskStep::Store,
@@ -290,6 +293,9 @@ impl<B: Items> Backlog<B> {
     /// The oldest record was read.
     pub(crate) fn loaded(&mut self, batch: B) {
         self.stored = self.stored.saturating_sub(batch.len() as u64);
+        if self.read_after.take().is_some() && self.is_at_work() {
+            self.trouble = None;
+        }
         self.loaded = Some(Loaded { batch, is_on_disk: true });
     }
 
@@ -306,7 +312,7 @@ impl<B: Items> Backlog<B> {
         self.stored += items;
         self.stored_bytes = bytes;
         (self.is_tried, self.is_open, self.refuses) = (true, true, false);
-        (self.trouble, self.not_before) = (None, None);
+        (self.trouble, self.write_after, self.read_after) = (None, None, None);
     }
 
     /// The directory cannot be opened now.
@@ -321,7 +327,8 @@ impl<B: Items> Backlog<B> {
             loaded.is_on_disk = false;
         }
         (self.is_in_flight, self.is_settled) = (false, false);
-        (self.is_open, self.is_full, self.not_before) = (false, false, None);
+        (self.is_open, self.is_full) = (false, false);
+        (self.write_after, self.read_after) = (None, None);
         self.trouble = Some(why);
         self.stored_bytes = 0;
         std::mem::take(&mut self.stored)
@@ -334,7 +341,7 @@ impl<B: Items> Backlog<B> {
         hand.clear();
         self.holds(hand);
         self.refuses = false;
-        (self.trouble, self.not_before) = (None, None);
+        (self.trouble, self.write_after, self.read_after) = (None, None, None);
     }
 
     /// What the keeper has in hand was not written. Without anything older, it goes to the courier from memory. Returns whether it does.

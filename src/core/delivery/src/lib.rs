@@ -20,6 +20,7 @@
 //! | [`Spill`] | items that are kept on disk while there is no room in memory or the sink fails |
 //! | [`DeliveryStatus`] | what became of all items |
 //! | [`list`], [`DeliveryCollector`] | all deliveries of the process: for ControlZ and metrics |
+//! | [`tell_losses`] | what the log says of those with losses when the process ends |
 //! | [`left_on_disk`] | what deliveries that are gone left on disk, and nobody sends |
 //! | [`Survey`], [`left_beside`] | find what those of earlier processes left there |
 //!
@@ -54,7 +55,7 @@ pub use delivery::{Delivery, Dropped, HandedOver};
 pub use directories::{LeftOnDisk, left_on_disk};
 pub use items::{Addition, Item, Items, List};
 pub use queue::{DeliveryStatus, NotAccepted};
-pub use registry::{DeliveryCollector, DeliveryReport, list};
+pub use registry::{DeliveryCollector, DeliveryReport, list, tell_losses};
 pub use retry::Retry;
 pub use settings::{Batching, Bounds, Holds, LossCounters, Settings, WhenFull};
 pub use sink::{AsyncSink, BlockingSink, Tally};

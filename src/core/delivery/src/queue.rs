@@ -565,6 +565,8 @@ impl<B: Items> Queue<B> {
     pub(crate) fn abandon(&mut self, batch: &mut B, tally: &mut Tally) {
         let delivered = std::mem::take(&mut tally.delivered).min(self.in_flight);
         self.counts.delivered += delivered as u64;
+        // What the sink has removed and not delivered, it was refused.
+        let refused = self.in_flight.saturating_sub(batch.len()).saturating_sub(delivered);
         if let Some(backlog) = &mut self.backlog {
             let left = self.in_flight - delivered;
             if !backlog.leave_record(left) {
@@ -572,14 +574,16 @@ impl<B: Items> Queue<B> {
                     // The sink does not remove what it delivers, so that nobody knows what is left.
                     batch.clear();
                 }
-                self.counts.closed += left.saturating_sub(batch.len()) as u64;
+                self.count_failed(refused as u64);
+                self.counts.closed += left.saturating_sub(refused + batch.len()) as u64;
             } else {
                 batch.clear();
             }
             self.leave(batch);
             return;
         }
-        self.counts.closed += (self.waiting.len() + self.in_flight - delivered) as u64;
+        self.count_failed(refused as u64);
+        self.counts.closed += (self.waiting.len() + self.in_flight - delivered - refused) as u64;
         batch.clear();
         self.waiting.clear();
         self.in_flight = 0;

@@ -76,17 +76,27 @@ impl Totals {
         }
     }
 
+    /// Of one at the end of the process: what is on disk is kept.
+    fn of_last(last: &DeliveryStatus) -> Self {
+        Self { kept: last.on_disk, waiting: last.waiting().saturating_sub(last.on_disk), ..Self::of(last) }
+    }
+
     /// Of a delivery that is dropped: items that it still had in memory are lost.
     fn of_gone(last: &DeliveryStatus) -> Self {
+        let last_counts = Self::of_last(last);
         Self {
-            kept: last.on_disk,
-            closed: last.closed + last.waiting().saturating_sub(last.on_disk),
+            closed: last.closed + last_counts.waiting,
             waiting: 0,
             queued_bytes: 0,
             spilled_bytes: 0,
             open_breakers: 0,
-            ..Self::of(last)
+            ..last_counts
         }
+    }
+
+    /// Items that were dropped, or are lost with the process.
+    fn lost(&self) -> u64 {
+        self.full + self.failed + self.closed + self.waiting
     }
 
     fn add(&mut self, other: &Self) {
@@ -147,8 +157,8 @@ pub fn list() -> Vec<DeliveryReport> {
 /// Until a delivery that is being dropped has left its counts.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// What became of all items, past and present, by the name and detail of their delivery.
-fn totals() -> BTreeMap<Key, Totals> {
+/// What became of all items, past and present, by the name and detail of their delivery. `of` takes those of a live one.
+fn totals(of: impl Fn(&DeliveryStatus) -> Totals) -> BTreeMap<Key, Totals> {
     let deadline = Instant::now() + LEAVING;
     let (mut totals, live) = loop {
         let live = LIVE.lock();
@@ -163,9 +173,31 @@ fn totals() -> BTreeMap<Key, Totals> {
     };
     for delivery in &live {
         let DeliveryReport { name, detail, status, .. } = delivery.report();
-        totals.entry((name, detail)).or_default().add(&Totals::of(&status));
+        totals.entry((name, detail)).or_default().add(&of(&status));
     }
     totals
+}
+
+/// Logs what became of the items of each delivery of the process that has lost some, when it ends: nobody reads the metrics after that. What waits
+/// then is lost.
+pub fn tell_losses() {
+    for ((delivery, detail), totals) in totals(Totals::of_last) {
+        let Totals { accepted, delivered, full, failed, closed, kept, waiting, .. } = totals;
+        if totals.lost() > 0 {
+            tracing::warn!(
+                delivery,
+                detail,
+                accepted,
+                delivered,
+                full,
+                failed,
+                closed,
+                kept,
+                waiting,
+                "not all items were delivered"
+            );
+        }
+    }
 }
 
 /// Exports the counts of all deliveries.
@@ -174,7 +206,7 @@ pub struct DeliveryCollector(());
 
 impl Collect for DeliveryCollector {
     fn collect(&self, into: &mut Collected) {
-        for ((name, detail), totals) in totals() {
+        for ((name, detail), totals) in totals(Totals::of) {
             let labels = [name, detail.as_str()];
             let outcomes = [
                 ("accepted", totals.accepted),
@@ -214,7 +246,10 @@ mod tests {
         let listed = |detail: &str| list().into_iter().find(|d| d.name == "registered" && d.detail == detail);
         let count = || {
             let mut sum = Totals::default();
-            totals().iter().filter(|((name, _), _)| *name == "registered").for_each(|(_, one)| sum.add(one));
+            totals(Totals::of)
+                .iter()
+                .filter(|((name, _), _)| *name == "registered")
+                .for_each(|(_, one)| sum.add(one));
             sum
         };
         let [first, second] =
@@ -233,8 +268,31 @@ mod tests {
         let counts = count();
         assert_eq!((counts.accepted, counts.delivered, counts.failed), (3, 2, 1));
         assert_eq!((counts.closed, counts.kept, counts.waiting), (0, 0, 0));
-        let of_first = totals().get(&("registered", "a".to_owned())).copied().unwrap();
+        let of_first = totals(Totals::of).get(&("registered", "a".to_owned())).copied().unwrap();
         assert_eq!((of_first.accepted, of_first.delivered, of_first.failed), (2, 1, 1));
+    }
+
+    #[test]
+    fn counts_of_the_last_moment_add_up() {
+        // With disk, of which 4 items have not got there.
+        let last = DeliveryStatus {
+            accepted: 30,
+            delivered: 5,
+            full: 3,
+            failed: 2,
+            closed: 1,
+            queued: 2,
+            in_flight: 1,
+            spilled: 16,
+            on_disk: 12,
+            ..DeliveryStatus::default()
+        };
+        assert!(last.adds_up());
+        for totals in [Totals::of_last(&last), Totals::of_gone(&last)] {
+            let Totals { accepted, delivered, full, failed, closed, kept, waiting, .. } = totals;
+            assert_eq!(accepted, delivered + full + failed + closed + kept + waiting, "{totals:?}");
+            assert_eq!((kept, closed + waiting, totals.lost()), (12, 8, 13));
+        }
     }
 
     struct Dropped;
@@ -258,7 +316,10 @@ mod tests {
             std::thread::sleep(Duration::from_millis(50));
             remove(number, "leaving", "a".to_owned(), &last);
         });
-        assert_eq!(totals().get(&("leaving", "a".to_owned())).map(|totals| totals.accepted), Some(3));
+        assert_eq!(
+            totals(Totals::of).get(&("leaving", "a".to_owned())).map(|totals| totals.accepted),
+            Some(3)
+        );
         leaves.join().unwrap();
     }
 

@@ -202,16 +202,35 @@ impl Client {
     async fn open(&self, request: Request<'_>) -> Result<reqwest::Response, Error> {
         self.refresh().await;
         let (http, url, headers) = self.prepare(request.path)?;
+        let is_read = request.method == Method::GET;
         let mut built =
             http.request(request.method, url).headers(headers).header(header::ACCEPT, request.accept);
         if let Some((content_type, body)) = request.body {
             built = built.header(header::CONTENT_TYPE, content_type).body(body);
         }
-        let response = built.send().await.map_err(|error| unreachable(&self.server(), &error))?;
+        let response = self.response(built, is_read).await;
+        let response = response.map_err(|error| unreachable(&self.server(), &error))?;
         if response.status().is_success() {
             return Ok(response);
         }
         Err(self.refusal(response, request.path).await)
+    }
+
+    /// Sends a request. One that only reads, and whose connection ends before the answer begins, is sent once more at once: the connection may
+    /// have been kept for too long.
+    async fn response(
+        &self,
+        request: reqwest::RequestBuilder,
+        is_read: bool,
+    ) -> reqwest::Result<reqwest::Response> {
+        let again = if is_read { request.try_clone() } else { None };
+        match (request.send().await, again) {
+            (Err(error), Some(again)) if error.is_request() && !error.is_connect() && !error.is_timeout() => {
+                self.reconnect();
+                self.current().0.execute(again.build()?).await
+            }
+            (sent, _) => sent,
+        }
     }
 
     async fn refusal(&self, mut response: reqwest::Response, path: &str) -> Error {

@@ -119,6 +119,21 @@ impl Progress {
         }
     }
 
+    /// Objects that are known are listed again, which has taken this long: their changes are not followed meanwhile.
+    pub(crate) fn lists_again_for(&self, time: Duration) {
+        let reached = self.reached.load();
+        if !reached.is_synced || reached.trouble.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        let since = now.checked_sub(time).unwrap_or(now);
+        let why = "they are listed again, and that takes long".into();
+        self.replace(|reached| Reached {
+            trouble: Some(Trouble { why, is_forbidden: false, since }),
+            ..reached
+        });
+    }
+
     /// A request failed.
     pub(crate) fn failed(&self, why: &str, is_forbidden: bool) {
         self.failures.fetch_add(1, Ordering::Relaxed);
@@ -132,5 +147,26 @@ impl Progress {
     fn replace(&self, change: impl FnOnce(Reached) -> Reached) {
         self.reached.store(Arc::new(change(Reached::clone(&self.reached.load()))));
         self.changed.send_replace(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_list_that_takes_long_is_a_trouble_once_there_was_one() {
+        let (progress, time) = (Progress::default(), Duration::from_secs(5));
+        progress.lists_again_for(time);
+        assert!(progress.reached().trouble.is_none(), "the first one");
+        progress.listed("1");
+        progress.lists_again_for(time);
+        let trouble = progress.reached().trouble.clone().unwrap();
+        assert!(!trouble.is_forbidden && trouble.has_lasted(time), "{trouble:?}");
+        assert_eq!(progress.failures(), 0);
+        progress.listed("2");
+        assert!(progress.reached().trouble.is_some(), "until changes are followed");
+        progress.works();
+        assert!(progress.reached().trouble.is_none());
     }
 }

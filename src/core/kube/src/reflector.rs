@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mixer_base::load::{self, Load};
-use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -83,6 +83,8 @@ const SETTLED: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(30);
 /// Changes after which readers see them although more wait.
 const MAX_UNPUBLISHED: usize = 1000;
+/// A list that takes longer is told, for changes are not followed meanwhile.
+const LISTING: Duration = Duration::from_secs(5);
 /// The longest pause that an API server can ask for.
 const LONGEST_REQUESTED_PAUSE: Duration = Duration::from_secs(300);
 
@@ -160,7 +162,7 @@ impl<S: Store> Reflector<S> {
     async fn list(&mut self) -> String {
         let mut page = self.pace.page.max(1);
         loop {
-            match self.list_once(page).await {
+            match self.list_and_tell(page).await {
                 Ok(version) => {
                     self.store.complete();
                     self.store.publish();
@@ -181,6 +183,17 @@ impl<S: Store> Reflector<S> {
                 Err(error) => self.failed(&error).await,
             }
         }
+    }
+
+    /// Lists all objects once, and tells if that takes long.
+    async fn list_and_tell(&mut self, page: usize) -> Result<String, Error> {
+        let progress = Arc::clone(&self.progress);
+        let mut listing = std::pin::pin!(self.list_once(page));
+        if let Ok(listed) = timeout(LISTING, &mut listing).await {
+            return listed;
+        }
+        progress.lists_again_for(LISTING);
+        listing.await
     }
 
     async fn list_once(&mut self, limit: usize) -> Result<String, Error> {
@@ -208,6 +221,10 @@ impl<S: Store> Reflector<S> {
             }
             if following.is_empty() {
                 return Ok(resource_version);
+            }
+            if following == next {
+                let (server, path) = (self.client.server(), self.selection.resource.to_string());
+                return Err(Error::Malformed { server, path, why: "a page follows itself".to_owned() });
             }
             next = following;
         }

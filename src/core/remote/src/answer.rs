@@ -32,12 +32,15 @@ impl Answer {
     /// What an HTTP status means for the sender of telemetry. A server that cannot check a credential (401) may know it soon, and a
     /// credential that was replaced is read again.
     pub(crate) fn of_status(status: StatusCode, headers: &HeaderMap, has_credential: bool) -> Self {
-        let why = || format!("HTTP status {status}");
+        let why = || match status.is_redirection() {
+            true => format!("HTTP status {status}: redirects are not followed, is it the right URL?"),
+            false => format!("HTTP status {status}"),
+        };
         let is_transient = match status.as_u16() {
             401 => has_credential,
             408 | 425 | 429 => true,
-            501 | 505 => false,
-            code => (500..600).contains(&code),
+            // Proxies and other servers answer so in place of a backend that is away.
+            code => (300..400).contains(&code) || (500..600).contains(&code),
         };
         match is_transient {
             _ if status.is_success() => Answer::Delivered,
@@ -90,10 +93,10 @@ mod tests {
         for status in [200, 202, 204] {
             assert_eq!(of(status, false), Answer::Delivered);
         }
-        for status in [408, 425, 429, 500, 502, 503, 504, 599] {
+        for status in [301, 302, 307, 408, 425, 429, 500, 501, 502, 503, 504, 505, 599] {
             assert!(matches!(of(status, false), Answer::Retry { .. }), "{status}");
         }
-        for status in [301, 307, 400, 401, 403, 404, 413, 501] {
+        for status in [400, 401, 403, 404, 413] {
             assert!(matches!(of(status, false), Answer::Refused(_)), "{status}");
         }
         assert_eq!(of(401, true), Answer::retry("HTTP status 401 Unauthorized"));

@@ -9,11 +9,12 @@ use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tonic::Status;
 
 use crate::RemoteError;
 use crate::tls::ReloadedTls;
+use mixer_base::dial::dial;
 use mixer_base::secrets::mask_address;
 use mixer_net::tls::ClientTlsOptions;
 
@@ -41,7 +42,8 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("authority", &self.authority).finish_non_exhaustive()
+        let authority = mask_address(self.authority.as_str());
+        f.debug_struct("Connector").field("authority", &authority).finish_non_exhaustive()
     }
 }
 
@@ -110,7 +112,7 @@ impl Connector {
         Uri::from_parts(parts).map_err(|error| Status::internal(error.to_string()))
     }
 
-    /// A new connection. Errors: the text for operators.
+    /// A new connection, to whichever address of the name answers. Errors: the text for operators.
     pub async fn connect(&self) -> Result<Box<dyn Stream>, String> {
         match tokio::time::timeout(self.connect_timeout, self.open()).await {
             Ok(opened) => opened.map_err(|error| format!("cannot connect: {error}")),
@@ -123,7 +125,7 @@ impl Connector {
             Target::Unix(path) => return Ok(Box::new(UnixStream::connect(path).await?)),
             Target::Tcp { host, port } => (host.as_str(), *port),
         };
-        let stream = TcpStream::connect((host, port)).await?;
+        let stream = dial(host, port, self.connect_timeout).await?;
         stream.set_nodelay(true)?;
         let socket = SockRef::from(&stream);
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(SILENCE).with_interval(SILENCE / 4))?;

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::RemoteError;
 use crate::answer::Answer;
-use crate::stream::host_of;
+use crate::stream::host_and_port;
 
 /// How often the name of the backend is resolved.
 const RESOLVE_INTERVAL: Duration = Duration::from_secs(60);
@@ -21,14 +21,16 @@ pub struct DatagramTarget {
     /// `HOST:PORT`.
     address: String,
     socket: Option<(UdpSocket, Instant)>,
+    /// Which of the addresses of the name is used: the next one after each failure.
+    turn: usize,
 }
 
 impl DatagramTarget {
     /// Checks the address, `HOST:PORT`; opens no socket. Errors: it is invalid.
     pub fn new(address: impl Into<String>) -> Result<Self, RemoteError> {
         let address = address.into();
-        host_of(&address)?;
-        Ok(Self { address, socket: None })
+        host_and_port(&address)?;
+        Ok(Self { address, socket: None, turn: 0 })
     }
 
     /// Sends a datagram. One that is too large for the network is refused.
@@ -51,27 +53,49 @@ impl DatagramTarget {
                 self.socket = Some(socket);
                 Answer::Refused(format!("a datagram of {} bytes: {error}", datagram.len()))
             }
-            // An earlier datagram reached no receiver. The name is resolved again.
-            Err(error) => Answer::retry(error.to_string()),
+            // An earlier datagram reached no receiver. The name is resolved again, and its next address is tried.
+            Err(error) => {
+                self.turn = self.turn.wrapping_add(1);
+                Answer::retry(error.to_string())
+            }
         }
     }
 
-    async fn open(&self) -> Result<UdpSocket, String> {
-        let text = |error: std::io::Error| error.to_string();
+    async fn open(&mut self) -> Result<UdpSocket, String> {
         let found = tokio::time::timeout(RESOLVE_TIMEOUT, lookup_host(&self.address)).await;
         let found = found.map_err(|_| format!("not resolved within {RESOLVE_TIMEOUT:?}"))?.map_err(text)?;
-        let found: Vec<SocketAddr> = found.collect();
-        // A datagram to a wrong address is lost without notice. Most daemons listen on IPv4, and Go's clients prefer it.
-        let to = found.iter().find(|address| address.is_ipv4()).or(found.first()).copied();
-        let to = to.ok_or_else(|| "the name has no address".to_owned())?;
-        let from: SocketAddr = match to {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpSocket::bind(from).await.map_err(text)?;
-        socket.connect(to).await.map_err(text)?;
-        Ok(socket)
+        self.open_any(found.collect()).await
     }
+
+    /// A socket for the first address, beginning with the one whose turn it is, that this machine has a route to.
+    async fn open_any(&mut self, mut found: Vec<SocketAddr>) -> Result<UdpSocket, String> {
+        // A datagram to a wrong address is often lost without notice. Most daemons listen on IPv4, and Go's clients prefer it.
+        found.sort_by_key(SocketAddr::is_ipv6);
+        let mut failed = None;
+        for _ in 0..found.len() {
+            let Some(to) = found.get(self.turn % found.len()) else { break };
+            match open(*to).await {
+                Ok(socket) => return Ok(socket),
+                Err(error) => drop(failed.get_or_insert(text(error))),
+            }
+            self.turn = self.turn.wrapping_add(1);
+        }
+        Err(failed.unwrap_or_else(|| "the name has no address".to_owned()))
+    }
+}
+
+async fn open(to: SocketAddr) -> std::io::Result<UdpSocket> {
+    let from: SocketAddr = match to {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(from).await?;
+    socket.connect(to).await?;
+    Ok(socket)
+}
+
+fn text(error: std::io::Error) -> String {
+    error.to_string()
 }
 
 /// `EMSGSIZE`, which has no kind of its own.
@@ -115,6 +139,31 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(target.send(b"y").await, Answer::Delivered, "the name is resolved again");
+    }
+
+    #[tokio::test]
+    async fn the_addresses_of_a_name_take_turns_when_they_fail() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let port = receiver.local_addr().unwrap().port();
+        let mut target = DatagramTarget::new(format!("statsd:{port}")).unwrap();
+        // IPv4 comes first; there is no route to the first address, and nobody listens at the second.
+        let addresses =
+            [format!("[::1]:{port}"), format!("255.255.255.255:{port}"), format!("127.0.0.2:{port}")];
+        let mut addresses: Vec<SocketAddr> =
+            addresses.iter().map(|address| address.parse().unwrap()).collect();
+        addresses.push(receiver.local_addr().unwrap());
+        let mut peers = Vec::new();
+        for _ in 0..3 {
+            let socket = target.open_any(addresses.clone()).await.unwrap();
+            peers.push(socket.peer_addr().unwrap());
+            target.socket = Some((socket, Instant::now()));
+            let begun = Instant::now();
+            while begun.elapsed() < Duration::from_millis(50) && target.socket.is_some() {
+                target.send(b"requests:1|c").await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        }
+        assert_eq!(peers, [addresses[2], addresses[3], addresses[3]]);
     }
 
     #[test]

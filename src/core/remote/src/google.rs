@@ -225,6 +225,7 @@ fn token_target(key: &Key, options: &GoogleOptions) -> Result<HttpTarget, Remote
     };
     let mut http = HttpOptions::new(url);
     (http.timeout, http.connect_timeout) = (TIMEOUT, TIMEOUT);
+    http.keeps_connections = false;
     http.tls.ca_file = options.ca_file.clone();
     HttpTarget::new(http)
 }

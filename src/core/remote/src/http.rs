@@ -18,6 +18,7 @@ use tokio_rustls::rustls::ClientConfig;
 use mixer_base::secrets::{mask_address, mask_text};
 use mixer_net::tls::{ClientPem, ClientTls, ClientTlsOptions, install_crypto_provider};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::RemoteError;
 use crate::answer::Answer;
@@ -36,7 +37,7 @@ pub struct HttpOptions {
     pub url: String,
     /// The limit of a request, from the connection to the end of the answer.
     pub timeout: Duration,
-    /// The limit of connecting, TLS included.
+    /// The limit of connecting, TLS included; at most `timeout`. The addresses of a name are tried in turn: each has an equal part of it.
     pub connect_timeout: Duration,
     /// Roots and client certificate for `https`. The server name is that of the URL.
     pub tls: ClientTlsOptions,
@@ -53,6 +54,12 @@ pub struct HttpOptions {
     pub gzip: bool,
     /// Most bytes of an answer that are kept; the rest is cut off. Of a successful one it is read, for what follows it.
     pub max_reply: usize,
+    /// Whether connections are kept for the requests that follow. Those of requests that are minutes apart are better not kept: what is between
+    /// may have dropped them without a word, and the next request would wait in vain for its answer.
+    pub keeps_connections: bool,
+    /// Whether a request whose connection ends before the answer begins, as one does that was kept for too long, is sent once more at once, on a
+    /// new connection. Only for requests that the backend may take twice.
+    pub repeats: bool,
     /// The Unix socket of the backend, which gets all requests, whatever the host of the URL is, without a proxy.
     pub unix_socket: Option<PathBuf>,
 }
@@ -78,6 +85,8 @@ impl HttpOptions {
             http2_only: false,
             gzip: false,
             max_reply: MAX_REPLY,
+            keeps_connections: true,
+            repeats: false,
             unix_socket: None,
         }
     }
@@ -219,7 +228,7 @@ impl Reply {
     }
 }
 
-/// A backend that takes requests. Connections are kept between requests, until their certificates are replaced.
+/// A backend that takes requests. Connections are kept between requests, unless settings say otherwise, until their certificates are replaced.
 pub struct HttpTarget {
     client: Mutex<Client>,
     /// That of the client.
@@ -229,6 +238,7 @@ pub struct HttpTarget {
     timeout: Duration,
     gzip: bool,
     max_reply: usize,
+    repeats: bool,
 }
 
 /// An HTTP client, and what it is made of.
@@ -246,14 +256,20 @@ struct Recipe {
     is_direct: bool,
     headers: HeaderMap,
     http2_only: bool,
+    keeps_connections: bool,
     unix_socket: Option<PathBuf>,
 }
 
 impl Recipe {
     fn build(&self, tls: Option<&ClientTls>) -> Result<reqwest::Client, RemoteError> {
+        let built = self.builder(tls).build();
+        built.map_err(|error| RemoteError::Invalid(format!("no HTTP client: {error}")))
+    }
+
+    fn builder(&self, tls: Option<&ClientTls>) -> reqwest::ClientBuilder {
         let mut builder = reqwest::Client::builder()
             .timeout(self.timeout)
-            .connect_timeout(self.connect_timeout)
+            .connect_timeout(self.connect_timeout.min(self.timeout))
             // A request that is redirected would send its credential elsewhere.
             .redirect(reqwest::redirect::Policy::none())
             .default_headers(self.headers.clone());
@@ -263,6 +279,9 @@ impl Recipe {
         if self.http2_only {
             // Details of a status are trailers.
             builder = builder.http2_prior_knowledge().http2_max_header_list_size(MAX_HEADERS);
+        }
+        if !self.keeps_connections {
+            builder = builder.pool_max_idle_per_host(0);
         }
         if let Some(socket) = &self.unix_socket {
             builder = builder.unix_socket(socket.as_path());
@@ -274,7 +293,7 @@ impl Recipe {
         if let Some(config) = tls.map(|tls| &*tls.config).or_else(|| of_proxies()) {
             builder = builder.tls_backend_preconfigured(config.clone());
         }
-        builder.build().map_err(|error| RemoteError::Invalid(format!("no HTTP client: {error}")))
+        builder
     }
 }
 
@@ -343,13 +362,14 @@ impl HttpTarget {
             is_direct: options.proxy == ProxySetting::Direct || options.unix_socket.is_some(),
             headers: options.headers,
             http2_only: options.http2_only,
+            keeps_connections: options.keeps_connections,
             unix_socket: options.unix_socket,
         };
         let known = tls.as_ref().map(ReloadedTls::current);
         let current = recipe.build(known.as_ref())?;
         let client = Mutex::new(Client { current, tls: known, recipe });
-        let HttpOptions { authentication, timeout, gzip, max_reply, .. } = options;
-        let target = Self { client, tls, url, authentication, timeout, gzip, max_reply };
+        let HttpOptions { authentication, timeout, gzip, max_reply, repeats, .. } = options;
+        let target = Self { client, tls, url, authentication, timeout, gzip, max_reply, repeats };
         if let Some(credential) = target.authentication.credential() {
             target.authentication.header_with(&credential.last())?;
         }
@@ -400,7 +420,7 @@ impl HttpTarget {
             Ok(Some((name, value))) => request = request.header(name, value),
             Err(error) => return Reply::none(Answer::retry(error.to_string())),
         }
-        let response = match request.send().await {
+        let response = match self.response(request).await {
             Ok(response) => response,
             Err(error) => return Reply::none(self.of_error(&error)),
         };
@@ -423,13 +443,35 @@ impl HttpTarget {
                     }
                 }
                 Some(Ok(Err(frame))) => headers.extend(frame.into_trailers().unwrap_or_default()),
+                None => break is_too_large.then_some(Cut::TooLarge),
                 // The status is an answer. Sending it again because of its text might deliver it twice.
-                None | Some(Err(_)) if is_too_large => break Some(Cut::TooLarge),
-                None => break None,
-                Some(Err(_)) => break Some(Cut::Lost),
+                Some(Err(error)) => {
+                    if error.is_timeout() {
+                        // HTTP/2 would use a connection that hangs on.
+                        self.client.lock().reconnect();
+                    }
+                    break Some(if is_too_large { Cut::TooLarge } else { Cut::Lost });
+                }
             }
         };
         Reply { answer, status: Some(head.status), headers, body: body.freeze(), cut }
+    }
+
+    /// Sends a request, and once more if that is allowed and its connection ended before the answer began.
+    async fn response(&self, request: reqwest::RequestBuilder) -> reqwest::Result<reqwest::Response> {
+        let again = if self.repeats { request.try_clone() } else { None };
+        let begun = Instant::now();
+        match (request.send().await, again) {
+            (Err(error), Some(again)) if is_lost(&error) => {
+                let mut again = again.build()?;
+                *again.timeout_mut() = Some(self.timeout.saturating_sub(begun.elapsed()));
+                // Others that were kept for as long have ended, too.
+                self.client.lock().reconnect();
+                let client = self.client.lock().current.clone();
+                client.execute(again).await
+            }
+            (sent, _) => sent,
+        }
     }
 
     fn of_error(&self, error: &reqwest::Error) -> Answer {
@@ -442,6 +484,11 @@ impl HttpTarget {
         }
         Answer::retry(innermost(error))
     }
+}
+
+/// Whether the connection of a request ended before the answer began.
+fn is_lost(error: &reqwest::Error) -> bool {
+    error.is_request() && !error.is_connect() && !error.is_timeout()
 }
 
 /// Compresses, for speed rather than for size. Cost: 5 to 10 ms a MiB of text.

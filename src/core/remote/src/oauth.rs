@@ -63,6 +63,7 @@ impl OAuthTokens {
         form.extend_pairs(&options.parameters);
         let mut http = HttpOptions::new(options.token_url);
         (http.timeout, http.connect_timeout) = (TIMEOUT, TIMEOUT);
+        http.keeps_connections = false;
         Ok(Self {
             target: HttpTarget::new(http)?,
             form: form.finish(),

@@ -5,9 +5,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use mixer_base::dial::dial;
 use mixer_base::secrets::mask_address;
 use mixer_net::tls::ClientTlsOptions;
 
@@ -18,7 +18,7 @@ use crate::tls::ReloadedTls;
 /// How to reach a backend over TCP.
 #[derive(Debug, Clone)]
 pub struct StreamOptions {
-    /// `HOST:PORT`; the name is resolved for every connection.
+    /// `HOST:PORT`; the name is resolved for every connection, and each of its addresses is tried.
     pub address: String,
     /// The limit of resolving, connecting and the TLS handshake.
     pub connect_timeout: Duration,
@@ -91,14 +91,17 @@ impl std::fmt::Debug for StreamTarget {
     }
 }
 
-/// The host of `HOST:PORT`, without brackets.
-pub(crate) fn host_of(address: &str) -> Result<&str, RemoteError> {
+/// The host of `HOST:PORT`, without brackets, and the port.
+pub(crate) fn host_and_port(address: &str) -> Result<(&str, u16), RemoteError> {
     let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    let is_valid = !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0);
-    let invalid =
-        || RemoteError::Invalid(format!("invalid address `{}`: it must be HOST:PORT", mask_address(address)));
-    if is_valid { Ok(host) } else { Err(invalid()) }
+    match port.parse() {
+        Ok(port) if port > 0 && !host.is_empty() => Ok((host, port)),
+        _ => {
+            let shown = mask_address(address);
+            Err(RemoteError::Invalid(format!("invalid address `{shown}`: it must be HOST:PORT")))
+        }
+    }
 }
 
 impl StreamTarget {
@@ -106,7 +109,7 @@ impl StreamTarget {
     ///
     /// Errors: an invalid address; a certificate that cannot be used.
     pub fn new(options: StreamOptions) -> Result<Self, RemoteError> {
-        let host = host_of(&options.address)?;
+        let (host, _) = host_and_port(&options.address)?;
         let tls = options.tls.as_ref().map(|tls| ReloadedTls::load(tls, host, &[])).transpose()?;
         Ok(Self { options, tls, connection: None, handshake: None })
     }
@@ -198,16 +201,16 @@ impl StreamTarget {
             tls.refresh().await;
         }
         let tls = self.tls.as_ref().map(ReloadedTls::current);
-        let address = &self.options.address;
+        let limit = self.options.connect_timeout;
+        let (host, port) = host_and_port(&self.options.address).map_err(|error| error.to_string())?;
         let connecting = async {
-            let stream = TcpStream::connect(address).await.map_err(text)?;
+            let stream = dial(host, port, limit).await.map_err(text)?;
             stream.set_nodelay(true).map_err(text)?;
             let Some(tls) = tls else { return Ok(Box::new(stream) as Box<dyn Connection>) };
             let connector = TlsConnector::from(tls.config);
             let stream = connector.connect(tls.name, stream).await.map_err(text)?;
             Ok(Box::new(stream) as Box<dyn Connection>)
         };
-        let limit = self.options.connect_timeout;
         let mut connection = limited(limit, connecting, "not connected").await?;
         if let Some(handshake) = &mut self.handshake {
             limited(limit, greet(&mut **handshake, &mut *connection), "no handshake").await?;

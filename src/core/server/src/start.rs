@@ -320,6 +320,11 @@ impl Start<'_> {
         self.components.collects(StopStep::Probes, "counts of tasks", &metrics, TaskCollector::default());
         let deliveries = DeliveryCollector::default();
         self.components.collects(StopStep::Probes, "counts of deliveries", &metrics, deliveries);
+        // After the handlers: what those that did not close in time still have is lost.
+        self.components.started(StopStep::Probes, "losses of deliveries", async |_| {
+            mixer_delivery::tell_losses();
+            true
+        });
         self.components.collects(
             StopStep::Probes,
             "degradations",

@@ -96,9 +96,13 @@ fn target(url: &Secret, ca_file: &str) -> Result<HttpTarget, String> {
     })
 }
 
-/// What a reply means: the trap says how many metrics it took, and an agent says nothing.
+/// What a reply means: the trap says how many metrics it took, and an agent says nothing. Counts of a submission that was taken and is sent again
+/// would count twice: what is cut off after the status is no reason for that.
 fn answer(reply: Reply) -> Answer {
     let Answer::Delivered = reply.answer else { return reply.answer };
+    if reply.taken_unread().is_some() {
+        return Answer::Delivered;
+    }
     match reply.status {
         Some(StatusCode::NO_CONTENT) => Answer::Delivered,
         Some(StatusCode::OK) => {
@@ -120,7 +124,13 @@ fn answer(reply: Reply) -> Answer {
 impl AsyncSink<List<Member>> for Trap {
     async fn deliver(&mut self, batch: &mut List<Member>, tally: &mut Tally) {
         let answer = match self.follow().await {
-            Ok(()) => answer(self.target.put(&self.headers, object(batch.as_slice())).await),
+            Ok(()) => {
+                let reply = self.target.put(&self.headers, object(batch.as_slice())).await;
+                if let Some(cut) = reply.taken_unread() {
+                    self.outage.unread(cut.describe());
+                }
+                answer(reply)
+            }
             Err(why) => Answer::retry(why),
         };
         match &answer {
@@ -133,17 +143,26 @@ impl AsyncSink<List<Member>> for Trap {
 
 #[cfg(test)]
 mod tests {
+    use mixer_remote::Cut;
+
     use super::*;
 
-    fn answer_of(status: u16, body: &'static str) -> Answer {
+    fn reply(status: u16, body: &'static str, cut: Option<Cut>) -> Answer {
         let (status, headers) = (StatusCode::from_u16(status).ok(), HeaderMap::new());
-        answer(Reply {
-            answer: Answer::Delivered,
-            status,
-            headers,
-            body: Bytes::from_static(body.as_bytes()),
-            cut: None,
-        })
+        let body = Bytes::from_static(body.as_bytes());
+        answer(Reply { answer: Answer::Delivered, status, headers, body, cut })
+    }
+
+    fn answer_of(status: u16, body: &'static str) -> Answer {
+        reply(status, body, None)
+    }
+
+    #[test]
+    fn what_was_taken_is_not_sent_again() {
+        for (body, cut) in [("", Cut::Lost), (r#"{"sta"#, Cut::Lost), (r#"{"stats":1,"#, Cut::TooLarge)] {
+            assert_eq!(reply(200, body, Some(cut)), Answer::Delivered, "{body}");
+        }
+        assert!(matches!(reply(200, "<html>", Some(Cut::Lost)), Answer::Retry { .. }));
     }
 
     #[test]

@@ -33,6 +33,8 @@ enum Encoding {
 pub(super) const MAX_BODY: usize = 16 << 20;
 /// Longest timeout of a fetch, even if the refresh interval is longer.
 pub(super) const MAX_FETCH_TIME: Duration = Duration::from_secs(30);
+/// The limit of connecting, TLS included: one address of a name that does not answer leaves time for the others.
+const MAX_CONNECT_TIME: Duration = Duration::from_secs(10);
 /// The source of entries other than the overrides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListSource {
@@ -164,7 +166,8 @@ impl Fetcher {
                 let late = |_| {
                     Err(format!("could not fetch list from {shown}: no complete answer within {limit:?}"))
                 };
-                let got = tokio::time::timeout(limit, self.get(url, &shown)).await.unwrap_or_else(late);
+                let got =
+                    tokio::time::timeout(limit, self.get(url, &shown, limit)).await.unwrap_or_else(late);
                 got.map_err(FetchError::from)
             }
             ListSource::File(written, path) => self.read(written, path, limit).await,
@@ -195,7 +198,7 @@ impl Fetcher {
     }
 
     /// `shown`: the URL as texts have it.
-    async fn get(&mut self, url: &str, shown: &str) -> Result<Body, String> {
+    async fn get(&mut self, url: &str, shown: &str, limit: Duration) -> Result<Body, String> {
         let failed = |cause: String| format!("could not fetch list from {shown}: {cause}");
         let [quoted_url, quoted_shown] = [url, shown].map(|text| quoted(text).to_string());
         let parsed = go_url::scheme_and_host(url);
@@ -206,7 +209,7 @@ impl Fetcher {
         let client = match &self.client {
             Some(client) => client.clone(),
             None => {
-                let client = client(host).map_err(|e| failed(causes(&e)))?;
+                let client = client(host, limit.min(MAX_CONNECT_TIME)).map_err(|e| failed(causes(&e)))?;
                 self.client.insert(client).clone()
             }
         };
@@ -271,11 +274,14 @@ async fn decoded(encoding: Encoding, body: Vec<u8>) -> Result<Vec<u8>, String> {
 }
 
 /// An HTTP client: at most 10 redirects, proxies of the environment except for loopback hosts. Other hosts are not told the URL, which may have
-/// a token, as `Referer`.
-fn client(host: &str) -> reqwest::Result<reqwest::Client> {
+/// a token, as `Referer`. Every fetch has a connection of its own: one that was kept since the last one may be dead by then.
+fn client(host: &str, connect_time: Duration) -> reqwest::Result<reqwest::Client> {
     mixer_net::tls::install_crypto_provider();
-    let mut builder =
-        reqwest::Client::builder().redirect(reqwest::redirect::Policy::limited(10)).referer(false);
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::limited(10))
+        .referer(false)
+        .pool_max_idle_per_host(0)
+        .connect_timeout(connect_time);
     // Without roots of the system, HTTPS fails as it does by default.
     if let Ok(config) = mixer_net::tls::ClientPem::default().config(&[b"h2", b"http/1.1"]) {
         builder = builder.tls_backend_preconfigured(config);

@@ -657,6 +657,26 @@ async fn a_provider_that_hangs_times_out() {
     );
 }
 
+/// A connection that was kept since the last fetch may be dead: this server never answers a second request on one.
+#[tokio::test]
+async fn every_fetch_has_a_connection_of_its_own() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/l", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { break };
+            let _ = stream.read(&mut [0; 4096]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na\n");
+            std::mem::forget(stream);
+        }
+    });
+    let (source, mut fetcher) = (fetch::ListSource::Url(url), fetch::Fetcher::default());
+    for _ in 0..3 {
+        let fetched = fetcher.fetch(&source, Duration::from_secs(5)).await;
+        assert_eq!(fetched.map(|body| body.bytes).map_err(|error| error.text), Ok(b"a\n".to_vec()));
+    }
+}
+
 /// The first fetch goes on in the background; until it ends, the handler does not answer as configured.
 #[tokio::test]
 async fn a_first_fetch_that_is_slow_degrades_the_handler() {

@@ -302,7 +302,9 @@ fn of_reply(status: Option<StatusCode>, answer: Answer, body: &Bytes) -> Outcome
             status.map_or_else(|| "request".to_owned(), |status| format!("HTTP {}", status.as_u16()));
         Outcome::Refused { reason, why }
     };
-    let is_transient = matches!(status.map(|status| status.as_u16()), None | Some(429 | 502 | 503 | 504));
+    // A redirect is no answer of a collector.
+    let is_transient =
+        matches!(status.map(|status| status.as_u16()), None | Some(300..=399 | 429 | 502 | 503 | 504));
     match answer {
         Answer::Delivered => match ExportResponse::decode(&body[..]) {
             Ok(response) => taken(&response),

@@ -48,6 +48,8 @@ impl Client {
             timeout,
             connect_timeout: defaults.connect_timeout.min(timeout),
             tls: ClientTlsOptions { ca_file: ca_file.clone(), ..ClientTlsOptions::default() },
+            // Google knows operations by their ids: one that it gets twice counts once.
+            repeats: true,
             ..defaults
         })?;
         let tokens = GoogleTokens::new(GoogleOptions {

@@ -105,8 +105,12 @@ fn token(params: &Params) -> Result<Credential, BuildError> {
     found.map_err(|error| BuildError::Refused(error.to_string()))
 }
 
-/// What a reply means: SignalFx says OK, as JSON, when it took everything.
+/// What a reply means: SignalFx says OK, as JSON, when it took everything. Counts of a batch that was taken and is sent again would count twice:
+/// what is cut off after the status is no reason for that.
 fn answer(reply: Reply) -> Answer {
+    if reply.taken_unread().is_some() {
+        return Answer::Delivered;
+    }
     let said = || foreign(&String::from_utf8_lossy(&reply.body));
     match reply.answer {
         Answer::Delivered => match (reply.status, serde_json::from_slice::<String>(&reply.body)) {
@@ -129,7 +133,11 @@ impl<T: Ingested> AsyncSink<List<T>> for Ingest {
             }
             false => body.into(),
         };
-        let answer = answer(self.target.post(&headers, body).await);
+        let reply = self.target.post(&headers, body).await;
+        if let Some(cut) = reply.taken_unread() {
+            self.outage.unread(cut.describe());
+        }
+        let answer = answer(reply);
         match &answer {
             Answer::Delivered => self.outage.ended(),
             Answer::Retry { why, .. } | Answer::Refused(why) => self.outage.failed(why),
@@ -140,20 +148,21 @@ impl<T: Ingested> AsyncSink<List<T>> for Ingest {
 
 #[cfg(test)]
 mod tests {
+    use mixer_remote::Cut;
+
     use super::*;
 
     #[test]
     fn only_signalfx_says_ok() {
-        let of = |answer, body: &'static str| {
+        let cut_off = |answer, body: &'static str, cut| {
             let (status, headers) = (Some(StatusCode::OK), HeaderMap::new());
-            super::answer(Reply {
-                answer,
-                status,
-                headers,
-                body: Bytes::from_static(body.as_bytes()),
-                cut: None,
-            })
+            super::answer(Reply { answer, status, headers, body: Bytes::from_static(body.as_bytes()), cut })
         };
+        let of = |answer, body| cut_off(answer, body, None);
+        for body in ["", "\"O"] {
+            assert_eq!(cut_off(Answer::Delivered, body, Some(Cut::Lost)), Answer::Delivered, "{body}");
+        }
+        assert!(matches!(cut_off(Answer::Delivered, "<html>", Some(Cut::Lost)), Answer::Retry { .. }));
         assert_eq!(of(Answer::Delivered, "\"OK\"\n"), Answer::Delivered);
         for body in ["", "OK", "{}", "\"no\"", "<html>"] {
             let answer = of(Answer::Delivered, body);

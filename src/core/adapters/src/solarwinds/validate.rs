@@ -105,7 +105,7 @@ fn targets(params: &Params, problems: &mut Diagnostics) {
         if !is_valid {
             let field =
                 if params.papertrail_address.is_empty() { "papertrailUrl" } else { "papertrailAddress" };
-            let why = format!("`{address}` is not HOST:PORT");
+            let why = format!("`{}` is not HOST:PORT", mask_address(address));
             problems.push(not_built(root(field), why, "for example logs1.papertrailapp.com:12345"));
         }
     }

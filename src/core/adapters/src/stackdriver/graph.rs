@@ -9,18 +9,24 @@ use mixer_attribute::Value;
 use mixer_base::budget::{Account, Charge};
 use mixer_delivery::Item;
 use mixer_engine::adapter::{BoundInstance, Instance};
+use parking_lot::Mutex;
 use prost::Message as _;
 
 use super::labels::label;
 use super::place::Place;
 use super::wire::{Entity, EntityAssertion, Relationship, RelationshipAssertion};
+use crate::cut::MAX_BYTES;
 
 const MEMBERSHIP: &str = "google.cloud.contextgraph.Membership";
 const COMMUNICATION: &str = "google.cloud.contextgraph.Communication";
 /// How often everything that was seen meanwhile is sent again.
 const REASSERTION: Duration = Duration::from_secs(9 * 60);
-/// Entities and edges at most.
+/// Entities and edges at most, and calls that the graph does not know yet.
 const MAX_NODES: usize = 100_000;
+/// Bytes of the length of a text.
+const LENGTH: usize = 4;
+/// Calls that are added without a pause.
+const AT_ONCE: usize = 64;
 
 /// An entity or an edge on its way.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +47,8 @@ impl Item for Assertion {
 
 /// Where the values of an instance are.
 pub(super) struct EdgeTemplate {
+    /// That of the instance.
+    name: Arc<str>,
     source: [Option<usize>; 4],
     destination: [Option<usize>; 4],
     service: [Option<usize>; 2],
@@ -71,6 +79,7 @@ impl EdgeTemplate {
                 .map(|field| instance.position(&format!("{end}_{field}")))
         };
         Self {
+            name: Arc::clone(&instance.name),
             source: end("source"),
             destination: end("destination"),
             service: ["destination_service_namespace", "destination_service_name"]
@@ -79,21 +88,97 @@ impl EdgeTemplate {
         }
     }
 
-    /// The entities and edges of an instance.
-    pub(super) fn call(&self, instance: &Instance<'_>, names: &Names) -> Call {
-        let text = |at: Option<usize>| match at.and_then(|at| instance.value(at)) {
-            value @ Some(Value::String(_)) => label(value),
-            _ => String::new(),
+    /// Writes the texts of an instance into `key`: what its entities and edges are made of.
+    fn texts(&self, instance: &Instance<'_>, key: &mut Vec<u8>) {
+        key.clear();
+        let places = [&self.source[..], &self.destination, &self.service, &self.protocols];
+        for at in places.into_iter().flatten() {
+            let length_at = key.len();
+            key.extend_from_slice(&[0; LENGTH]);
+            match at.and_then(|at| instance.value(at)) {
+                Some(Value::String(text)) if text.len() <= MAX_BYTES => key.extend_from_slice(text),
+                long @ Some(Value::String(_)) => key.extend_from_slice(label(long).as_bytes()),
+                _ => {}
+            }
+            let length = u32::try_from(key.len() - length_at - LENGTH).unwrap_or(u32::MAX).to_be_bytes();
+            if let Some(place) = key.get_mut(length_at..length_at + LENGTH) {
+                place.copy_from_slice(&length);
+            }
+        }
+    }
+}
+
+/// The texts that [`EdgeTemplate::texts`] wrote.
+fn texts(mut key: &[u8]) -> [String; 12] {
+    std::array::from_fn(|_| {
+        let (length, rest) = key.split_first_chunk::<LENGTH>().unwrap_or((&[0; LENGTH], &[]));
+        let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+        let (text, rest) = rest.split_at(length.min(rest.len()));
+        key = rest;
+        label(Some(Value::String(text)))
+    })
+}
+
+/// Calls of which the graph does not know yet, each once, as their texts: workers write no names, and wait for nobody who does.
+pub(super) struct Calls {
+    noted: Mutex<Noted>,
+    memory: Arc<Account>,
+}
+
+type Noted = HashMap<Box<[u8]>, Occurrences>;
+
+/// A call, and how often it was noted.
+struct Occurrences {
+    /// Which one of those that are noted.
+    number: usize,
+    instance: Arc<str>,
+    count: usize,
+    _memory: Charge,
+}
+
+impl Calls {
+    pub(super) fn new(memory: Arc<Account>) -> Self {
+        Self { noted: Mutex::default(), memory }
+    }
+
+    /// Notes the call of an instance. `key` is room for its texts. Returns whether there was memory for it. Cost: about a microsecond.
+    pub(super) fn note(&self, template: &EdgeTemplate, instance: &Instance<'_>, key: &mut Vec<u8>) -> bool {
+        template.texts(instance, key);
+        let mut noted = self.noted.lock();
+        if let Some(known) = noted.get_mut(key.as_slice()) {
+            known.count += 1;
+            return true;
+        }
+        let bytes = key.len() + 2 * size_of::<(Box<[u8]>, Occurrences)>();
+        let Some(memory) = self.memory.charge(bytes).filter(|_| noted.len() < MAX_NODES) else {
+            return false;
         };
-        let workload = |[uid, owner, name, namespace]: [Option<usize>; 4]| Workload {
-            uid: text(uid),
-            owner: text(owner),
-            name: text(name),
-            namespace: text(namespace),
-        };
-        let [namespace, name] = self.service.map(text);
-        let protocols = self.protocols.map(text);
-        names.call(&workload(self.source), &workload(self.destination), (&namespace, &name), &protocols)
+        let (number, instance) = (noted.len(), Arc::clone(&template.name));
+        let occurrences = Occurrences { number, instance, count: 1, _memory: memory };
+        noted.insert(key.as_slice().into(), occurrences);
+        true
+    }
+
+    /// Adds them to a graph, a few at a time: other tasks of the thread go on meanwhile. `named` gives entities and edges their names. `told` is told, of each call, the name of the instance, why there is less of
+    /// it than there could be, and how often it was noted if there was no room for it.
+    pub(super) async fn add_to(
+        &self,
+        graph: &mut Graph,
+        named: impl Fn(&[String; 12]) -> Call,
+        mut told: impl FnMut(&str, &[String], usize),
+    ) {
+        let noted = std::mem::take(&mut *self.noted.lock());
+        let mut noted: Vec<_> = noted.into_iter().collect();
+        noted.sort_unstable_by_key(|(_, of)| of.number);
+        for (key, Occurrences { number, instance, count, _memory }) in noted {
+            if number % AT_ONCE == AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+            let mut call = named(&texts(&key));
+            let warnings = std::mem::take(&mut call.warnings);
+            let without_room = if graph.add(call) { 0 } else { count };
+            told(&instance, &warnings, without_room);
+        }
     }
 }
 
@@ -111,6 +196,21 @@ impl Names {
         let Place { location, cluster, .. } = place;
         let mesh = escaped(&format!("{project}/{location}/{cluster}"));
         Self { project: project.to_owned(), location: location.clone(), cluster: cluster.clone(), mesh }
+    }
+
+    /// The entities and edges of the texts of a call.
+    pub(super) fn of_texts(&self, texts: &[String; 12]) -> Call {
+        let [source @ .., _, _, _, _, _, _, _, _] = texts;
+        let [_, _, _, _, destination @ .., _, _, _, _] = texts;
+        let [.., namespace, name, context, api] = texts;
+        let workload = |[uid, owner, name, namespace]: &[String; 4]| Workload {
+            uid: uid.clone(),
+            owner: owner.clone(),
+            name: name.clone(),
+            namespace: namespace.clone(),
+        };
+        let protocols = [context.clone(), api.clone()];
+        self.call(&workload(source), &workload(destination), (namespace, name), &protocols)
     }
 
     fn call(
@@ -317,24 +417,12 @@ impl Graph {
         let mut has_room = true;
         for entity in call.entities {
             let is_full = self.entities.len() >= MAX_NODES;
-            match note(self.entities.entry(entity), self.period, self.flushed, is_full, &self.memory) {
-                Noted::New(entity) => self.new.0.push(entity),
-                Noted::Again(entity) => {
-                    // Its edges are sent again with it.
-                    self.edges.retain(|edge, _| edge.source_full_name != entity.full_name);
-                    self.new.0.push(entity);
-                }
-                Noted::Known => {}
-                Noted::NoRoom => has_room = false,
-            }
+            has_room &=
+                note(self.entities.entry(entity), self.period, is_full, &self.memory, &mut self.new.0);
         }
         for edge in call.edges {
             let is_full = self.edges.len() >= MAX_NODES;
-            match note(self.edges.entry(edge), self.period, self.flushed, is_full, &self.memory) {
-                Noted::New(edge) | Noted::Again(edge) => self.new.1.push(edge),
-                Noted::Known => {}
-                Noted::NoRoom => has_room = false,
-            }
+            has_room &= note(self.edges.entry(edge), self.period, is_full, &self.memory, &mut self.new.1);
         }
         has_room
     }
@@ -359,40 +447,27 @@ impl Graph {
     }
 }
 
-enum Noted<N> {
-    New(N),
-    /// It was seen, but not for a while.
-    Again(N),
-    Known,
-    NoRoom,
-}
-
+/// Notes that a node was seen; one that is new is sent. Returns whether there was room for it.
 fn note<N: Clone + std::hash::Hash + Eq + prost::Message>(
     entry: Entry<'_, N, Seen>,
     period: i64,
-    flushed: i64,
     is_full: bool,
     memory: &Arc<Account>,
-) -> Noted<N> {
+    new: &mut Vec<N>,
+) -> bool {
     match entry {
         Entry::Occupied(mut found) => {
-            let node = found.key().clone();
             let seen = found.get_mut();
             seen.seen = seen.seen.max(period);
-            if seen.sent >= flushed {
-                return Noted::Known;
-            }
-            seen.sent = period;
-            Noted::Again(node)
         }
         Entry::Vacant(vacant) => {
             let bytes = 2 * vacant.key().encoded_len() + size_of::<(N, Seen)>();
-            let Some(memory) = memory.charge(bytes).filter(|_| !is_full) else { return Noted::NoRoom };
-            let node = vacant.key().clone();
+            let Some(memory) = memory.charge(bytes).filter(|_| !is_full) else { return false };
+            new.push(vacant.key().clone());
             vacant.insert(Seen { seen: period, sent: period, _memory: memory });
-            Noted::New(node)
         }
     }
+    true
 }
 
 /// Forgets what was not seen since the last time, and returns what is to be sent again.
@@ -432,6 +507,85 @@ mod tests {
             assert_eq!(kubernetes_pod(uid), pod, "{uid}");
         }
         assert_eq!(escaped("kubernetes://a b~é"), "kubernetes%3A%2F%2Fa+b~%C3%A9");
+    }
+
+    #[tokio::test]
+    async fn calls_are_noted_once_and_named_later() {
+        let share = Arc::new(Share::new(100_000));
+        let calls = Calls::new(Arc::new(share.open()));
+        let at = |first: usize| std::array::from_fn(|index| Some(first + index));
+        let template = EdgeTemplate {
+            name: "edge.instance.ns".into(),
+            source: at(0),
+            destination: at(4),
+            service: [Some(8), Some(9)],
+            protocols: [Some(10), Some(11)],
+        };
+        let long = "l".repeat(2 * MAX_BYTES);
+        let texts_of = |uid: &'static str, api: &'static str| {
+            let texts =
+                [uid, "unknown", "web", "ns", "kubernetes://b.ns", &long, "b", "ns", "ns", "b", "", api];
+            texts.map(str::to_owned)
+        };
+        let mut key = Vec::new();
+        let mut note = |texts: &[String; 12]| {
+            let values: Vec<_> = texts.iter().map(|text| Some(Value::String(text.as_bytes()))).collect();
+            calls.note(&template, &crate::testing::instance("edge.instance.ns", &values), &mut key)
+        };
+        let (first, second) = (texts_of("kubernetes://a.ns", "http"), texts_of("kubernetes://c.ns", "tcp"));
+        assert!(note(&first) && note(&second) && note(&first));
+        let without_protocol = texts_of("kubernetes://d.ns", "udp");
+        assert!(note(&without_protocol));
+        let notes: Vec<_> = calls.noted.lock().values().map(|of| (of.number, of.count)).collect();
+        assert_eq!(notes.iter().map(|(_, count)| count).sum::<usize>(), 4);
+        assert!(notes.contains(&(0, 2)) && notes.contains(&(1, 1)) && notes.contains(&(2, 1)), "{notes:?}");
+        let names = Names::new("project", &Place::default());
+        let (mut graph, mut told) = (graph(1 << 20), Vec::new());
+        let keep = |instance: &str, why: &[String], without_room| {
+            told.push((instance.to_owned(), why.concat(), without_room));
+        };
+        calls.add_to(&mut graph, |texts| names.of_texts(texts), keep).await;
+        assert_eq!(told.len(), 3);
+        assert!(
+            told.iter()
+                .all(|(instance, _, without_room)| instance == "edge.instance.ns" && *without_room == 0)
+        );
+        assert!(told[2].1.contains("Unknown type of protocol: udp"), "{told:?}");
+        // Three sources, one destination with its owner and workload, and the service; sources share owner and workload.
+        let named = graph.tick(0, Duration::ZERO);
+        let shown = format!("{named:?}");
+        assert!(
+            shown.contains("kubernetes%3A%2F%2Fa.ns") && shown.contains(".Http") && shown.contains(".Tcp")
+        );
+        assert!(shown.contains("lll%E2%80%A6") && !shown.contains(&long), "long texts are cut");
+        assert!(calls.noted.lock().is_empty() && share.used() < 1000, "{}", share.used());
+    }
+
+    #[tokio::test]
+    async fn calls_without_room_are_counted() {
+        let calls = Calls::new(Arc::new(Arc::new(Share::new(100_000)).open()));
+        let template = EdgeTemplate {
+            name: "e".into(),
+            source: [Some(0), None, None, None],
+            destination: [None; 4],
+            service: [None; 2],
+            protocols: [None; 2],
+        };
+        let mut key = Vec::new();
+        let mut note = |uid: &str| {
+            let values = [Some(Value::String(uid.as_bytes()))];
+            calls.note(&template, &crate::testing::instance("e", &values), &mut key)
+        };
+        let fits = (0..10_000).take_while(|number| note(&format!("uid {number}"))).count();
+        assert!((100..5000).contains(&fits), "{fits}");
+        assert!(note("uid 0"), "what is noted is counted");
+        let names = Names::new("project", &Place::default());
+        let (mut graph, mut lost) = (graph(1000), 0);
+        calls
+            .add_to(&mut graph, |texts| names.of_texts(texts), |_, _, without_room| lost += without_room)
+            .await;
+        assert_eq!(lost, fits + 1, "of a graph without room");
+        assert!(note("uid 10000"));
     }
 
     fn graph(memory: usize) -> Graph {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mixer_base::budget::{MemoryBudget, Purpose};
@@ -14,11 +15,10 @@ use mixer_engine::adapter::{
     Reply,
 };
 use mixer_remote::{GoogleMetadata, GoogleOptions, GoogleTokens, RemoteError};
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::entry::{LogTemplate, Logged};
-use super::graph::{Assertion, EdgeTemplate, Graph};
+use super::graph::{Assertion, Calls, EdgeTemplate, Graph};
 use super::params::Params;
 use super::place::Whereabouts;
 use super::send::{Method, Sender, Sent};
@@ -55,7 +55,6 @@ const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// A built stackdriver adapter.
 pub(super) struct StackdriverHandler {
-    name: Arc<str>,
     clock: Arc<dyn Clock>,
     whereabouts: Arc<Whereabouts>,
     /// One a bound instance.
@@ -66,7 +65,7 @@ pub(super) struct StackdriverHandler {
     edges: Option<Arc<Edges>>,
     /// Bytes of each queue.
     queue: usize,
-    warnings: RateLimit,
+    warnings: Arc<Warnings>,
 }
 
 /// What becomes of an instance.
@@ -105,17 +104,55 @@ impl Metrics {
 
 /// The graph, and its delivery.
 struct Edges {
-    graph: Mutex<Graph>,
+    /// What workers have noted.
+    calls: Calls,
+    /// Of the task that pushes it.
+    graph: tokio::sync::Mutex<Graph>,
+    /// Number of its entities and edges.
+    known: AtomicUsize,
     delivery: Arc<Delivery<List<Assertion>>>,
     clock: Arc<dyn Clock>,
+    whereabouts: Arc<Whereabouts>,
+    warnings: Arc<Warnings>,
 }
 
 impl Edges {
     /// Hands over what is new, within a limit. What finds no room by then is dropped and counted.
     async fn push(&self, limit: Duration) {
-        let seconds = self.clock.now().seconds;
-        let assertions = self.graph.lock().tick(seconds, self.clock.monotonic());
-        self.delivery.accept_each_when_room(assertions, limit).await;
+        let deadline = Instant::now() + limit;
+        let mut graph = self.graph.lock().await;
+        let told = |instance: &str, why: &[String], without_room: usize| {
+            why.iter().for_each(|why| self.warnings.tell(instance, why));
+            if without_room > 0 {
+                self.has_no_room(instance, without_room);
+            }
+        };
+        let named = |texts: &[String; 12]| self.whereabouts.site().names.of_texts(texts);
+        self.calls.add_to(&mut graph, named, told).await;
+        let assertions = graph.tick(self.clock.now().seconds, self.clock.monotonic());
+        self.known.store(graph.len(), Ordering::Relaxed);
+        drop(graph);
+        let left = deadline.saturating_duration_since(Instant::now());
+        self.delivery.accept_each_when_room(assertions, left).await;
+    }
+
+    fn has_no_room(&self, instance: &str, calls: usize) {
+        self.delivery.refuse(calls);
+        self.warnings.tell(instance, "an edge is dropped: there is no room for more of the graph");
+    }
+}
+
+/// What the log says of instances.
+struct Warnings {
+    handler: Arc<str>,
+    limit: RateLimit,
+}
+
+impl Warnings {
+    fn tell(&self, instance: &str, why: &str) {
+        if let Some(suppressed) = self.limit.admit() {
+            tracing::warn!(handler = &*self.handler, instance, suppressed, "{why}");
+        }
     }
 }
 
@@ -215,6 +252,8 @@ impl StackdriverHandler {
             queue,
         };
         let has = |is: &dyn Fn(&Feed) -> bool| feeds.iter().any(is);
+        let warnings =
+            Arc::new(Warnings { handler: Arc::clone(&env.handler_name), limit: RateLimit::new(1) });
         let memory = env.commons.get::<MemoryBudget>();
         let account = Arc::new(memory.share(Purpose::Series).open());
         let batching = |items, bytes, wait| Batching { items, bytes, wait };
@@ -257,9 +296,15 @@ impl StackdriverHandler {
             true => {
                 let batching = batching(usize::MAX, EDGE_BYTES, SHORT_WAIT);
                 let delivery = sending.deliver("stackdriver edge sender", EDGES, false, (), batching)?;
-                let graph = Mutex::new(Graph::new(Arc::clone(&account)));
-                let clock = Arc::clone(&env.clock);
-                let edges = Arc::new(Edges { graph, delivery, clock });
+                let edges = Arc::new(Edges {
+                    calls: Calls::new(Arc::clone(&account)),
+                    graph: tokio::sync::Mutex::new(Graph::new(Arc::clone(&account))),
+                    known: AtomicUsize::new(0),
+                    delivery,
+                    clock: Arc::clone(&env.clock),
+                    whereabouts: Arc::clone(&whereabouts),
+                    warnings: Arc::clone(&warnings),
+                });
                 let interval = params.graph_interval.to_std_or_zero().max(MIN_INTERVAL);
                 let pushed = Arc::clone(&edges);
                 sending.every("stackdriver graph", interval, move || {
@@ -285,7 +330,6 @@ impl StackdriverHandler {
             async move { followed.follow(&handler).await }
         });
         Ok(Self {
-            name: Arc::clone(&env.handler_name),
             clock: Arc::clone(&env.clock),
             whereabouts,
             feeds,
@@ -294,14 +338,12 @@ impl StackdriverHandler {
             spans,
             edges,
             queue,
-            warnings: RateLimit::new(1),
+            warnings,
         })
     }
 
     fn warn(&self, instance: &str, why: &str) {
-        if let Some(suppressed) = self.warnings.admit() {
-            tracing::warn!(handler = &*self.name, instance, suppressed, "{why}");
-        }
+        self.warnings.tell(instance, why);
     }
 
     fn metric(&self, metrics: &Metrics, template: &MetricTemplate, instance: &Instance<'_>) {
@@ -310,17 +352,6 @@ impl StackdriverHandler {
         {
             metrics.delivery.refuse(1);
             self.warn(instance.name, &format!("a value is dropped: {why}"));
-        }
-    }
-
-    fn edge(&self, edges: &Edges, template: &EdgeTemplate, instance: &Instance<'_>) {
-        let call = template.call(instance, &self.whereabouts.site().names);
-        for warning in &call.warnings {
-            self.warn(instance.name, warning);
-        }
-        if !edges.graph.lock().add(call) {
-            edges.delivery.refuse(1);
-            self.warn(instance.name, "an edge is dropped: there is no room for more of the graph");
         }
     }
 }
@@ -366,7 +397,7 @@ impl Handler for StackdriverHandler {
         }
         if let Some(edges) = &self.edges {
             status.add("edges", edges.delivery.status(), edges.delivery.trouble());
-            notes.push(("entities and edges", edges.graph.lock().len().to_string()));
+            notes.push(("entities and edges", edges.known.load(Ordering::Relaxed).to_string()));
         }
         HandlerStatus { notes, ..status.finish() }
     }
@@ -402,7 +433,7 @@ impl Handler for StackdriverHandler {
 
 impl HandleReport for StackdriverHandler {
     fn report(&self, instances: &[Instance<'_>]) -> Reply<()> {
-        let (mut entries, mut spans) = (Vec::new(), Vec::new());
+        let (mut entries, mut spans, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         for instance in instances {
             // All instances are bound when the handler is built.
             match self.feeds.get(instance.bound).unwrap_or(&Feed::Nowhere) {
@@ -428,8 +459,10 @@ impl HandleReport for StackdriverHandler {
                     _ => {}
                 },
                 Feed::Edge(template) => {
-                    if let Some(edges) = &self.edges {
-                        self.edge(edges, template, instance);
+                    if let Some(edges) = &self.edges
+                        && !edges.calls.note(template, instance, &mut texts)
+                    {
+                        edges.has_no_room(instance.name, 1);
                     }
                 }
                 Feed::Nowhere => {}

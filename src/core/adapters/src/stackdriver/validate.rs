@@ -1,6 +1,7 @@
 //! Problems of parameters.
 
 use mixer_attribute::{SignedDuration, ValueType};
+use mixer_base::secrets::mask_address;
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_engine::adapter::{BoundInstance, NOT_BUILT};
@@ -127,13 +128,14 @@ fn addresses(params: &Params, problems: &mut Diagnostics) {
     let endpoint = params.endpoint.as_str();
     let is_address = endpoint.is_empty() || has_host(endpoint) || crate::address::split(endpoint).is_ok();
     if !is_address {
+        let endpoint = mask_address(endpoint);
         problems.push(not_built("endpoint", format!("`{endpoint}` is not HOST:PORT")));
     }
     for (field, url) in
         [("tokenEndpoint", &params.token_endpoint), ("metadataEndpoint", &params.metadata_endpoint)]
     {
         if !url.is_empty() && !has_host(url) {
-            let url = mixer_base::secrets::mask_address(url);
+            let url = mask_address(url);
             problems.push(not_built(field, format!("`{url}` is not http://HOST or https://HOST")));
         }
     }

@@ -289,6 +289,28 @@ async fn a_task_that_fails_or_panics_loses_its_batch_and_goes_on() {
     assert_adds_up(&delivery);
 }
 
+/// Refuses the first item, delivers the second one, and hangs.
+struct Picky;
+
+impl AsyncSink<List<Parcel>> for Picky {
+    async fn deliver(&mut self, batch: &mut List<Parcel>, tally: &mut Tally) {
+        batch.pop();
+        batch.pop();
+        tally.delivered(1);
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn what_was_refused_before_the_deadline_has_failed() {
+    let delivery = Delivery::in_task("picky", "", Settings::default(), Picky);
+    (0..5).for_each(|item| delivery.accept(Parcel(item, 1)).unwrap());
+    assert!(!delivery.close(Duration::from_millis(50)).await);
+    let status = delivery.status();
+    assert_eq!((status.delivered, status.failed, status.closed), (1, 1, 3), "{status:?}");
+    assert_adds_up(&delivery);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_left_while_the_task_is_down_is_counted_at_the_deadline() {
     let (delivery, batches) = scripted(vec![Conduct::Panics]);

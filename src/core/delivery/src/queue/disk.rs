@@ -259,7 +259,7 @@ impl<B: Items> Queue<B> {
                 // The courier has it once more.
                 backlog.leave_hand(hand);
             } else if !backlog.not_stored(hand, is_full) && !is_full {
-                backlog.not_before = Some(now + DISK_PAUSE);
+                backlog.write_after = Some(now + DISK_PAUSE);
             }
         });
         self.counts.closed += closed;
@@ -283,7 +283,7 @@ impl<B: Items> Queue<B> {
     /// The disk cannot be read now; it is tried again after a pause.
     pub(crate) fn disk_failed(&mut self, now: Instant, why: String) {
         if let Some(backlog) = &mut self.backlog {
-            backlog.not_before = Some(now + DISK_PAUSE);
+            backlog.read_after = Some(now + DISK_PAUSE);
             backlog.trouble = Some(why);
         }
     }

@@ -365,6 +365,7 @@ impl Stage {
         }
         self.close();
         self.is_late = true;
+        let mut refused: Vec<u64> = Vec::new();
         if matches!(self.doing, Doing::Delivering(_)) {
             let numbers: Vec<u64> = self.batch.as_slice().iter().map(|parcel| parcel.0).collect();
             let (removed, delivered) = match self.sink.1 {
@@ -380,8 +381,14 @@ impl Stage {
             }
             self.tally.delivered(delivered);
             self.delivered.extend(&numbers[..delivered]);
+            refused.extend(numbers.iter().take(removed).skip(delivered));
         }
+        let failed = self.queue.status().failed;
         self.queue.abandon(&mut self.batch, &mut self.tally);
+        // A record on disk is left there as a whole.
+        if self.queue.status().failed > failed || self.disk.is_none() {
+            self.lost.extend(refused);
+        }
         assert!(self.batch.is_empty());
         self.doing = Doing::Nothing;
         if self.disk.is_none() {
@@ -621,4 +628,38 @@ impl Stage {
             assert!(self.disk.is_some() || share.used() <= share.limit());
         }
     }
+}
+
+/// A full disk is freed by what is read from it.
+#[test]
+fn an_error_of_writing_does_not_hold_up_reading() {
+    let batching = Batching { items: 1, ..Batching::default() };
+    let mut queue = Queue::new(Settings { batching, ..Settings::default() }, false).with_backlog();
+    let (now, mut hand, mut batch, mut tally) =
+        (Instant::now(), List::default(), List::default(), Tally::default());
+    queue.recovered(3, 300);
+    for left in [2, 1, 0] {
+        assert_eq!(
+            queue.next_disk_step(now, &mut hand),
+            DiskStep::Load,
+            "{left} records are left after this one"
+        );
+        let mut record = List::default();
+        record.push(Parcel(left, 1));
+        queue.loaded(record);
+        queue.accept(Parcels(vec![Parcel(10 + left, 1)])).unwrap();
+        // It is tried at once, and then once a second.
+        if left == 2 {
+            assert_eq!(queue.next_disk_step(now, &mut hand), DiskStep::Store);
+            queue.stored(now, &mut hand, Stored::Failed("No space left on device".to_owned()));
+        }
+        assert_eq!(queue.next_disk_step(now, &mut hand), DiskStep::WaitUntil(now + Duration::from_secs(1)));
+        assert_eq!(queue.next(now, &mut batch), Step::Deliver);
+        tally.delivered(1);
+        queue.completed(now, &mut batch, &mut tally);
+        assert_eq!(queue.next_disk_step(now, &mut hand), DiskStep::Remove);
+        queue.removed(100 * left, None);
+    }
+    assert!(queue.status().adds_up());
+    assert_eq!(queue.status().delivered, 3);
 }

@@ -1,16 +1,19 @@
 //! Asks whether the backends of handlers can be reached, for `doctor`.
 
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{UnixStream, lookup_host};
 
 use super::HandlerEnvironment;
 use super::table::{build_one, signature_of};
 use crate::adapter::{BackendAddress, Backends};
 use crate::snapshot::{HandlerBinding, Snapshot};
 use crate::template::Variety;
+use mixer_base::dial::dial_any;
+use mixer_base::secrets::mask_address;
 
 /// Handlers that are probed at once.
 const AT_ONCE: usize = 16;
@@ -79,14 +82,16 @@ async fn reach_all(addresses: &[BackendAddress], limit: Duration) -> Result<Stri
 /// Connects, and says what is reached. Errors: why it is not.
 async fn reach(address: &BackendAddress, limit: Duration) -> Result<String, String> {
     let (shown, attempt) = match address {
-        BackendAddress::Tcp(place) => (place.clone(), connect(place).boxed()),
+        BackendAddress::Tcp(place) => {
+            (mask_address(place).into_owned(), connect(place.clone(), limit).boxed())
+        }
         BackendAddress::Unix(path) => (path.clone(), UnixStream::connect(path.clone()).map(text).boxed()),
         BackendAddress::Udp(place) => {
-            let resolved = tokio::net::lookup_host(place.clone()).map(|found| match found?.next() {
+            let resolved = lookup_host(place.clone()).map(|found| match found?.next() {
                 Some(_) => Ok(()),
                 None => Err(std::io::Error::other("its name has no address")),
             });
-            (format!("{place} (datagrams)"), resolved.map(text).boxed())
+            (format!("{} (datagrams)", mask_address(place)), resolved.map(text).boxed())
         }
         BackendAddress::Url(url) => {
             let Some((place, is_local)) = place_of(url) else { return Err("its URL has no host".to_owned()) };
@@ -95,7 +100,7 @@ async fn reach(address: &BackendAddress, limit: Duration) -> Result<String, Stri
             if has_proxy && !is_local {
                 return Ok(format!("{place} is not probed, because the environment has a proxy"));
             }
-            (place.clone(), connect(&place).boxed())
+            (place.clone(), connect(place.clone(), limit).boxed())
         }
     };
     match tokio::time::timeout(limit, attempt).await {
@@ -105,8 +110,12 @@ async fn reach(address: &BackendAddress, limit: Duration) -> Result<String, Stri
     }
 }
 
-fn connect(place: &str) -> impl Future<Output = Result<(), String>> + Send + use<> {
-    TcpStream::connect(place.to_owned()).map(text)
+async fn connect(place: String, limit: Duration) -> Result<(), String> {
+    let connected = async {
+        let addresses: Vec<SocketAddr> = lookup_host(place).await?.collect();
+        dial_any(&addresses, limit).await
+    };
+    text(connected.await)
 }
 
 fn text<T>(result: std::io::Result<T>) -> Result<(), String> {
@@ -171,6 +180,11 @@ mod tests {
             );
         }
         drop((listener, socket));
+        let with_password = format!("ann:hunter2@{place}");
+        for address in [BackendAddress::Tcp(with_password.clone()), BackendAddress::Udp(with_password)] {
+            let found = reach(&address, limit).await.unwrap_err();
+            assert!(found.starts_with(&format!("***@{place}")) && !found.contains("hunter2"), "{found}");
+        }
         for (address, why) in [
             (BackendAddress::Tcp(place.clone()), "connection refused"),
             (BackendAddress::Url(format!("http://{place}/x")), "connection refused"),

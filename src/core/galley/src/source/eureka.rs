@@ -327,6 +327,7 @@ impl Server {
             proxy: ProxySetting::Environment,
             authentication,
             max_reply: MAX_ANSWER,
+            repeats: true,
             ..HttpOptions::new(address)
         });
         let target = target.map_err(|error| wrong(&error))?;

@@ -134,6 +134,30 @@ async fn refusals_say_what_was_refused_and_hold_no_credential() {
     assert!(text.starts_with("127.0.0.1:1: ") && text.contains("refused"), "{text}");
 }
 
+/// Balancers end connections that were not used for a while, also while a request is on its way.
+#[tokio::test]
+async fn what_only_reads_is_asked_again_if_its_connection_ends() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // One request is answered, the next one ends the connection.
+            for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", ""] {
+                tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 4096]).await.unwrap();
+                tokio::io::AsyncWriteExt::write_all(&mut stream, answer.as_bytes()).await.unwrap();
+            }
+        }
+    });
+    let client = Client::new(Access::of_text(kubeconfig(&url, ""))).unwrap();
+    for _ in 0..4 {
+        assert_eq!(client.get::<Value>("/x", "application/json").await.unwrap(), json!({}));
+    }
+    let body = Some(("application/json", Bytes::from_static(b"{}")));
+    let sent: Result<Value, _> = client.send(Method::POST, "/x", body).await;
+    assert!(matches!(sent, Err(Error::Unreachable { .. })), "what writes is not: {sent:?}");
+}
+
 #[tokio::test]
 async fn answers_are_bounded() {
     let sent = Arc::new(AtomicU64::new(0));

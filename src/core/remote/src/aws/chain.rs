@@ -216,6 +216,7 @@ fn target(url: String, authentication: Authentication) -> Result<HttpTarget, Rem
         connect_timeout: TIMEOUT,
         proxy: ProxySetting::Direct,
         authentication,
+        keeps_connections: false,
         ..HttpOptions::new(url)
     })
 }

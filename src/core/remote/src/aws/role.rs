@@ -159,6 +159,7 @@ impl Sts {
                 timeout: TIMEOUT,
                 connect_timeout: TIMEOUT,
                 tls: self.tls.clone(),
+                keeps_connections: false,
                 ..HttpOptions::new(self.url.clone())
             };
             self.target = Some(HttpTarget::new(options).map_err(|error| error.to_string())?);

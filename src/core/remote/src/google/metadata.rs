@@ -49,6 +49,7 @@ impl GoogleMetadata {
             timeout: TIMEOUT,
             connect_timeout: TIMEOUT,
             proxy: ProxySetting::Direct,
+            keeps_connections: false,
             ..HttpOptions::new(named.unwrap_or_else(|| format!("http://{HOST}")))
         })?;
         let flavor = HeaderValue::from_static("Google");

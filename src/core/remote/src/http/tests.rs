@@ -38,7 +38,8 @@ async fn answers_are_told_apart() {
     assert_eq!(answers[1].answer, Answer::Retry { why, after: Duration::from_secs(7) });
     assert_eq!(answers[2].answer, Answer::Refused("HTTP status 400 Bad Request".to_owned()));
     assert_eq!(answers[2].body, "no such");
-    assert_eq!(answers[3].answer, Answer::Refused("HTTP status 307 Temporary Redirect".to_owned()));
+    let why = "HTTP status 307 Temporary Redirect: redirects are not followed, is it the right URL?";
+    assert_eq!(answers[3].answer, Answer::retry(why));
     assert!(matches!(answers[4].answer, Answer::Retry { .. }), "{:?}", answers[4]);
     let request = server.received.recv().await.unwrap();
     assert!(
@@ -319,4 +320,71 @@ fn the_roots_of_the_system_are_not_read_for_each_connection() {
         let read = read_by_this_thread() - before;
         assert!(read < 64 << 10, "{url}: {read} bytes");
     }
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+/// A server may end a connection that was kept while the next request is on its way.
+#[tokio::test]
+async fn a_request_is_repeated_once_if_its_connection_ends() {
+    for (repeats, answers, outcome) in
+        [(true, &[OK, "", OK][..], true), (true, &[OK, "", "", OK], false), (false, &[OK, "", OK], false)]
+    {
+        let mut server = TestServer::start(answers, None).await;
+        let target = HttpTarget::new(HttpOptions { repeats, ..options(server.port) }).unwrap();
+        for expected in [true, outcome] {
+            let reply = target.post(&headers(), Bytes::from_static(b"[2]")).await;
+            assert_eq!(reply.answer == Answer::Delivered, expected, "{repeats} {answers:?}: {reply:?}");
+        }
+        let mut requests = 0;
+        while let Ok(request) = server.received.try_recv() {
+            assert!(request.ends_with("\r\n\r\n[2]"), "{request}");
+            requests += 1;
+        }
+        assert_eq!(requests, 2 + usize::from(repeats));
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_an_answer_is_not_repeated() {
+    let mut server = TestServer::start(&[], None).await;
+    let timeout = Duration::from_millis(100);
+    let reply = post(HttpOptions { repeats: true, timeout, ..options(server.port) }, "x").await;
+    assert_eq!(reply.answer, Answer::retry("no answer within 100ms"));
+    assert!(server.received.try_recv().is_ok() && server.received.try_recv().is_err());
+}
+
+#[tokio::test]
+async fn connections_are_kept_or_not() {
+    for (keeps_connections, connections) in [(true, 1), (false, 3)] {
+        let server = TestServer::start(&[OK, OK, OK], None).await;
+        let target = HttpTarget::new(HttpOptions { keeps_connections, ..options(server.port) }).unwrap();
+        for _ in 0..3 {
+            assert_eq!(target.post(&headers(), Bytes::new()).await.answer, Answer::Delivered);
+        }
+        assert_eq!(server.connections.load(std::sync::atomic::Ordering::Relaxed), connections);
+    }
+}
+
+/// The first address of a name may be that of a host that is gone.
+#[tokio::test]
+async fn every_address_of_a_name_is_tried() {
+    let server = TestServer::start(&[OK], None).await;
+    let silent = tokio::net::TcpSocket::new_v4().unwrap();
+    silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let silent = silent.listen(0).unwrap();
+    let address = silent.local_addr().unwrap();
+    let mut queued = Vec::new();
+    let connect =
+        || tokio::time::timeout(Duration::from_millis(200), tokio::net::TcpStream::connect(address));
+    while let Ok(stream) = connect().await {
+        queued.push(stream.unwrap());
+    }
+    let timeout = Duration::from_millis(1500);
+    let url = "http://backend.test/".to_owned();
+    let target = HttpTarget::new(HttpOptions { timeout, url, ..options(server.port) }).unwrap();
+    let addresses = [address, ([127, 0, 0, 1], server.port).into()];
+    let client = target.client.lock().recipe.builder(None);
+    target.client.lock().current = client.resolve_to_addrs("backend.test", &addresses).build().unwrap();
+    assert_eq!(target.post(&headers(), Bytes::new()).await.answer, Answer::Delivered);
 }

@@ -556,6 +556,7 @@ fn a_server_stops_in_the_specified_order() {
             "memory trimmer",
             "conditions",
             "degradations",
+            "losses of deliveries",
             "counts of deliveries",
             "counts of tasks",
             "pid file",

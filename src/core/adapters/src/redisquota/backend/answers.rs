@@ -70,6 +70,11 @@ impl Redis {
         self.link.trouble().or_else(refusal).or_else(silence)
     }
 
+    /// Why more than a limit may be granted although it answers.
+    pub(super) fn weakness(&self) -> Option<String> {
+        self.link.weakness()
+    }
+
     /// That of a node of a cluster.
     fn silence(&self) -> Option<QuotaOutage> {
         let (node, lasts) = self.silent.first(Instant::now())?;

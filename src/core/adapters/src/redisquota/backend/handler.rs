@@ -388,7 +388,7 @@ impl Handler for RedisHandler {
             notes.push(("lost", summary.lost.to_string()));
         }
         HandlerStatus {
-            trouble: self.shared.redis.trouble(),
+            trouble: self.degradation(),
             notes,
             quotas: self.quotas(),
             ..HandlerStatus::default()
@@ -396,7 +396,7 @@ impl Handler for RedisHandler {
     }
 
     fn degradation(&self) -> Option<String> {
-        self.shared.redis.trouble()
+        self.shared.redis.trouble().or_else(|| self.shared.redis.weakness())
     }
 
     fn close(

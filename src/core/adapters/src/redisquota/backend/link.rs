@@ -51,6 +51,8 @@ pub(super) struct Link {
     state: watch::Sender<State>,
     /// Why the last attempt failed.
     trouble: ArcSwapOption<String>,
+    /// Why windows that are in use may be forgotten.
+    forgets: ArcSwapOption<String>,
     /// Since when there is no connection.
     away_since: Mutex<Option<Instant>>,
     /// The next attempt, or test of the connection, is due.
@@ -67,6 +69,7 @@ impl Link {
             handler_name,
             state,
             trouble: ArcSwapOption::empty(),
+            forgets: ArcSwapOption::empty(),
             away_since: Mutex::new(Some(Instant::now())),
             due: Notify::new(),
             generations: AtomicU64::new(0),
@@ -112,6 +115,31 @@ impl Link {
     /// Why the last attempt to connect failed; `None`: it did not.
     pub(super) fn trouble(&self) -> Option<String> {
         self.trouble.load_full().map(|why| format!("Redis does not answer: {why}"))
+    }
+
+    /// Why more than a limit may be granted although Redis answers.
+    pub(super) fn weakness(&self) -> Option<String> {
+        self.forgets.load_full().map(|why| String::clone(&why))
+    }
+
+    /// Asks whether Redis evicts keys, and logs what is new. What nobody says is as it was.
+    async fn ask_for_eviction(&self, connection: &mut Connection) {
+        let Ok(policy) = connection.eviction(self.target.timeout()).await else { return };
+        let why = policy.map(|policy| {
+            format!(
+                "{}: Redis evicts keys when its memory is full, with windows that are in use, whose limit is granted again \
+                 then: set maxmemory-policy to noeviction, it is {policy}",
+                self.shown()
+            )
+        });
+        if self.weakness() != why {
+            let adapter = &*self.handler_name;
+            match &why {
+                Some(why) => tracing::warn!(target: "adapters", adapter, "{why}"),
+                None => tracing::info!(target: "adapters", adapter, "Redis evicts no keys any more"),
+            }
+            self.forgets.store(why.map(Arc::new));
+        }
     }
 
     /// Why there is no connection, and for how long there has been none; `None`: there is one.
@@ -160,6 +188,7 @@ impl Link {
                 Ok(connection) => {
                     pause = SHORTEST_PAUSE;
                     let generation = self.connected(connection.clone());
+                    self.ask_for_eviction(&mut connection.clone()).await;
                     self.watch(connection, generation).await;
                     self.begin_outage();
                     self.state.send_replace(State::Connecting);
@@ -196,7 +225,7 @@ impl Link {
             let is_up = matches!(&*self.state.borrow(), State::Up(_, generation) if *generation == own);
             let pulse = if is_up { connection.pulse(self.target.timeout()).await } else { Pulse::None };
             match pulse {
-                Pulse::All => {}
+                Pulse::All => self.ask_for_eviction(&mut connection).await,
                 Pulse::Some if Instant::now() < next_renewal => {}
                 Pulse::Some => {
                     let server = self.shown();

@@ -19,6 +19,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use mixer_base::dial::dial;
 use mixer_base::looks::Looks;
 use mixer_base::task::Group;
 use mixer_net::tls::{ClientTls, ClientTlsOptions};
@@ -51,9 +52,9 @@ impl Node {
 
     async fn open(info: &ConnectionInfo, tls: &NodeTls, config: AsyncConnectionConfig) -> RedisResult<Self> {
         match info.addr() {
-            ConnectionAddr::Tcp(host, port) => Self::begin(dial(host, *port).await?, info, config).await,
+            ConnectionAddr::Tcp(host, port) => Self::begin(stream_to(host, *port).await?, info, config).await,
             ConnectionAddr::TcpTls { host, port, .. } => {
-                let stream = tls.load(host).await?.connect(dial(host, *port).await?, &[]).await?;
+                let stream = tls.load(host).await?.connect(stream_to(host, *port).await?, &[]).await?;
                 Self::begin(stream, info, config).await
             }
             _ => Err((ErrorKind::InvalidClientConfig, "an address is neither TCP nor TLS").into()),
@@ -77,8 +78,8 @@ fn late() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
-async fn dial(host: &str, port: u16) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect((host, port)).await?;
+async fn stream_to(host: &str, port: u16) -> io::Result<TcpStream> {
+    let stream = dial(host, port, CONNECT_TIME).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -150,6 +150,29 @@ impl Connection {
         }
     }
 
+    /// The policy by which a server evicts keys when its memory is full, `None` if none does. Windows and ids have times to live, so that all
+    /// policies but `noeviction` evict those that are in use.
+    ///
+    /// Errors: nobody says it, for want of the right to ask, for example.
+    pub(super) async fn eviction(&mut self, limit: Duration) -> Result<Option<String>, Unsaid> {
+        let mut question = redis::cmd("INFO");
+        question.arg("memory");
+        let asked = async {
+            match self {
+                Connection::Single(connection) => question.query_async::<Value>(connection).await,
+                Connection::Cluster { connection, .. } => question.query_async::<Value>(connection).await,
+            }
+        };
+        let answer = timeout(limit, asked).await.map_err(|_| Unsaid)?.map_err(|_| Unsaid)?;
+        let mut texts = Vec::new();
+        push_texts(&answer, &mut texts);
+        let policies: Vec<Option<&str>> = texts.iter().filter_map(|text| eviction_in(text)).collect();
+        if policies.is_empty() {
+            return Err(Unsaid);
+        }
+        Ok(policies.into_iter().flatten().next().map(str::to_owned))
+    }
+
     /// Which nodes answer within `limit`.
     pub(super) async fn pulse(&mut self, limit: Duration) -> Pulse {
         let ping = redis::cmd("PING");
@@ -322,6 +345,28 @@ async fn master(
     }
 }
 
+/// No server answered a question.
+#[derive(Debug)]
+pub(super) struct Unsaid;
+
+/// The texts in an answer, which is that of one server or of all nodes.
+fn push_texts(answer: &Value, texts: &mut Vec<String>) {
+    match answer {
+        Value::BulkString(bytes) => texts.push(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => texts.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| push_texts(value, texts)),
+        Value::Map(entries) => entries.iter().for_each(|(_, value)| push_texts(value, texts)),
+        _ => {}
+    }
+}
+
+/// By which policy a server evicts keys, by its `INFO memory`: `Some(None)` if it does not. `None`: it does not say.
+fn eviction_in(info: &str) -> Option<Option<&str>> {
+    let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let (most, policy) = (field("maxmemory")?.trim(), field("maxmemory_policy")?.trim());
+    Some(Some(policy).filter(|policy| most != "0" && *policy != "noeviction"))
+}
+
 fn no_server() -> redis::RedisError {
     (redis::ErrorKind::InvalidClientConfig, "no address").into()
 }
@@ -344,5 +389,26 @@ fn server(written: &str) -> Result<ConnectionInfo, String> {
         }
         ConnectionAddr::Unix(_) => Err(invalid()),
         _ => Ok(server),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_says_whether_it_evicts_keys() {
+        let info = |most: &str, policy: &str| {
+            format!("# Memory\r\nmaxmemory:{most}\r\nmaxmemory_human:1\r\nmaxmemory_policy:{policy}\r\n")
+        };
+        for (most, policy, evicts) in [
+            ("0", "volatile-lru", None),
+            ("3145728", "noeviction", None),
+            ("3145728", "volatile-lru", Some("volatile-lru")),
+            ("3145728", "allkeys-random", Some("allkeys-random")),
+        ] {
+            assert_eq!(eviction_in(&info(most, policy)), Some(evicts), "{most} {policy}");
+        }
+        assert_eq!(eviction_in("# Memory\r\nused_memory:1\r\n"), None);
     }
 }

@@ -316,3 +316,18 @@ async fn a_server_without_tls_is_not_taken_for_one_with_it() {
     assert!(text.starts_with("Redis does not answer: 127.0.0.1:"), "{text}");
     env.tasks.shut_down().await;
 }
+
+/// What is forgotten is granted again.
+#[tokio::test]
+async fn a_redis_that_evicts_keys_is_told() {
+    let arguments = ["--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"];
+    let server = RedisServer::start(&arguments).await;
+    let (handler, env) = handler(params(&server.address())).await;
+    let tells = async || handler.degradation().is_some_and(|why| why.contains("it is volatile-lru"));
+    until("the policy is told", tells).await;
+    assert_eq!(granted(&*handler, "a", 1).await, 1, "Redis serves all the same");
+    assert_eq!(handler.status().trouble, handler.degradation());
+    server.ask::<()>("CONFIG SET maxmemory-policy noeviction").await;
+    until("the cure is noticed", async || handler.degradation().is_none()).await;
+    env.tasks.shut_down().await;
+}
