@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{deliveries, fail, handlers, ok, try_to_write, warn};
+use super::{deliveries, fail, handlers, ok, warn};
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::flags::validate_command;
 use crate::cmd::output::counted;
 use crate::cmd::server::store_hint;
 use mixer_attribute::Timestamp;
+use mixer_base::output_file::create_in;
 use mixer_base::rotate::os_text;
 use mixer_config::Severity;
 use mixer_config::store::StoreContents;
@@ -150,7 +151,7 @@ fn examine_cache(
             return (None, finding);
         }
     };
-    if let Err(error) = try_to_write(existing(directory)) {
+    if let Err(error) = create_in(existing(directory)) {
         let detail = format!("`{name}` cannot be written: {}", os_text(&error));
         return (cached, warn(CACHE, detail, "make the directory writable by the server"));
     }
