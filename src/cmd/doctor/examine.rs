@@ -3,6 +3,7 @@
 mod configuration;
 mod controlz;
 mod deliveries;
+mod enforcement;
 mod handlers;
 mod sockets;
 mod unlimited;
@@ -63,6 +64,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     findings.push(open_files());
     collectors(options, &mut findings).await;
     if is_running {
+        findings.extend(enforcement::examine_running(options).await);
         findings.extend(controlz::examine(options).await);
         findings.extend(handlers::examine_running(options).await);
         findings.extend(deliveries::examine(options).await);

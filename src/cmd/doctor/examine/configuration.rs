@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{deliveries, fail, handlers, ok, warn};
+use super::{deliveries, enforcement, fail, handlers, ok, warn};
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::flags::validate_command;
 use crate::cmd::output::counted;
@@ -47,10 +47,11 @@ pub(super) async fn examine(options: &ServerOptions, is_running: bool) -> Vec<Fi
     };
     let mut masks = Vec::new();
     let (served, snapshot) = served(options, &contents, (cached, is_running), &mut masks);
+    let enforcement = enforcement::of(&snapshot);
     let handlers = handlers::probe_backends(options, &snapshot, is_running).await;
     // A server that runs tells it by itself.
     let left = if is_running { Vec::new() } else { deliveries::left(options, &snapshot).await };
-    std::iter::once(served).chain(cache).chain(masks).chain(handlers).chain(left).collect()
+    std::iter::once(served).chain(cache).chain(masks).chain(enforcement).chain(handlers).chain(left).collect()
 }
 
 /// What would serve, and the snapshot of the store, beside a running server or not. `masks` gets what is wrong with the masks of the decision log.

@@ -57,6 +57,7 @@ pub(super) fn page(server: &Server) -> Response {
             section #overview data-live {
                 (conditions(server))
                 (super::envoy::unlimited_notice(server))
+                (super::unenforced::notice(&published))
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
                 dl.figures.(columns(&trend)) {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))

@@ -50,6 +50,7 @@ mod series;
 mod signals;
 mod tasks;
 mod trend;
+mod unenforced;
 
 use std::sync::Arc;
 

@@ -339,6 +339,8 @@ mixer_config::message! {
         3 default: Option<String> = None;
         /// Whether it replaces a value that is already set.
         4 overwrite: bool = true;
+        /// The value if what the source has is none of the type of the attribute, as text; without it, `default`.
+        5 malformed: Option<String> = None;
     }
 }
 
