@@ -31,6 +31,8 @@ mod config_cache;
 mod decision_log;
 #[path = "server/doctor.rs"]
 mod doctor;
+#[path = "server/enforcement.rs"]
+mod enforcement;
 #[path = "server/fifos.rs"]
 mod fifos;
 #[path = "server/fronts.rs"]

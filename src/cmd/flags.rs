@@ -3,6 +3,7 @@
 mod attributes;
 mod client_tls;
 mod empty_config;
+mod given_flags;
 mod log;
 mod namespace;
 mod tracing;
@@ -10,6 +11,7 @@ mod tracing;
 pub(crate) use attributes::AttributeFlags;
 pub(crate) use client_tls::ClientTlsFlags;
 pub(crate) use empty_config::EmptyConfigFlags;
+pub(crate) use given_flags::GivenFlags;
 pub(crate) use log::LogFlags;
 pub(crate) use namespace::{NamespaceFlags, validate_command};
 pub(crate) use tracing::TracingFlags;

@@ -2,6 +2,7 @@
 
 mod config_file;
 mod document;
+mod effects;
 mod flags;
 mod server;
 mod show;

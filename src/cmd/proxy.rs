@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::exit::{Exit, Failure, Outcome};
+use super::flags::GivenFlags;
 use super::io::{ErrorFormat, Io};
 use super::output::escaped;
 use super::usage::failure_text;
@@ -81,6 +82,9 @@ pub(crate) struct ProxyArgs {
     /// Has no effect: there is no hot restart.
     #[arg(long)]
     disable_hot_restart: bool,
+    /// Those that are given.
+    #[command(flatten)]
+    given: GivenFlags,
 }
 
 /// What the command does.
@@ -150,6 +154,26 @@ impl ProxyArgs {
     }
 }
 
+/// Warnings about flags that are given and have no effect.
+fn without_effect(args: &ProxyArgs, bootstrap: &Bootstrap) -> Vec<String> {
+    let has_admin = bootstrap.admin.is_some();
+    // Nothing replaces or drains listeners of a bootstrap but the admin interface.
+    let drains = has_admin || bootstrap.listener_file.is_some();
+    let lost = [
+        (has_admin, &["admin-address-path", "admin-allowed-hosts"][..], "the bootstrap has no `admin`"),
+        (
+            drains,
+            &["drain-time-s", "drain-strategy"],
+            "the bootstrap has neither `lds_config` nor `admin`, so that no listener is drained; --terminate-drain is for the end",
+        ),
+        (false, &["base-id", "disable-hot-restart"], "there is no hot restart"),
+    ];
+    let lost = lost.into_iter().filter(|(has_effect, ..)| !has_effect);
+    let lost = lost.flat_map(|(_, flags, why)| flags.iter().map(move |flag| (flag, why)));
+    let lost = lost.filter(|(flag, _)| args.given.has(flag));
+    lost.map(|(flag, why)| format!("--{flag} has no effect: {why}")).collect()
+}
+
 /// Validates the bootstrap, and serves.
 pub(crate) fn run(args: &ProxyArgs, io: &mut Io) -> Outcome {
     let (text, name) = source(args)?;
@@ -188,6 +212,9 @@ fn serve(args: &ProxyArgs, bootstrap: Bootstrap, name: String) -> Outcome {
     let log = Log::install(&options)
         .map_err(|error| Failure::new(Exit::Negative, "cannot open the log").cause(error))?;
     task::log_panics();
+    for lost in without_effect(args, &bootstrap) {
+        tracing::warn!("{lost}");
+    }
     let options = Options {
         concurrency: args.workers(),
         config_path: name,
@@ -264,4 +291,45 @@ fn place_and_message(problem: &Diagnostic) -> String {
     }
     text.push_str(&format!(": {}", problem.one_line()));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: ProxyArgs,
+    }
+
+    fn told(flags: &[&str], bootstrap: &Bootstrap) -> Vec<String> {
+        let parsed = Alone::try_parse_from([&["proxy"], flags].concat()).unwrap_or_else(|e| panic!("{e}"));
+        without_effect(&parsed.args, bootstrap)
+    }
+
+    #[test]
+    fn flags_without_effect_are_told() {
+        let bare = Bootstrap::default();
+        let with_admin = Bootstrap { admin: "127.0.0.1:0".parse().ok(), ..Bootstrap::default() };
+        let with_file = Bootstrap { listener_file: Some("/lds".into()), ..Bootstrap::default() };
+        for (flags, name, mended) in [
+            (&["--admin-address-path", "/a"][..], "--admin-address-path", Some(&with_admin)),
+            (&["--admin-allowed-hosts", "a"], "--admin-allowed-hosts", Some(&with_admin)),
+            (&["--drain-time-s", "5"], "--drain-time-s", Some(&with_file)),
+            (&["--drain-strategy", "immediate"], "--drain-strategy", Some(&with_admin)),
+            (&["--base-id", "5"], "--base-id", None),
+            (&["--disable-hot-restart"], "--disable-hot-restart", None),
+        ] {
+            let found = told(flags, &bare);
+            assert!(
+                found.len() == 1 && found[0].starts_with(&format!("{name} has no effect: ")),
+                "{found:?}"
+            );
+            assert!(mended.is_none_or(|bootstrap| told(flags, bootstrap).is_empty()), "{name}");
+        }
+        assert_eq!(told(&[], &bare), [""; 0], "defaults are not given");
+    }
 }

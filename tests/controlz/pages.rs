@@ -95,6 +95,23 @@ fn a_server_that_is_gone_is_shown_as_gone_until_it_is_back() {
     assert_eq!(fits, true);
     browser.keep_both("gone");
     let ports = stage.server.ports;
+    // Answers of another program on its port, such as those of a proxy, are none of the server.
+    let other = std::net::TcpListener::bind(("127.0.0.1", ports.ctrlz)).unwrap();
+    for status in ["200 OK", "404 Not Found", "503 Service Unavailable"] {
+        let (mut asked, _) = other.accept().unwrap();
+        let mut request = [0; 4096];
+        assert!(std::io::Read::read(&mut asked, &mut request).unwrap() > 0);
+        let body = "<!doctype html><title>another</title><p>no page of this server";
+        let answer = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        std::io::Write::write_all(&mut asked, answer.as_bytes()).unwrap();
+        drop(asked);
+        browser.wait("document.querySelector('#refreshed').textContent === 'no answer'");
+        assert_eq!(browser.text("#state"), "gone", "{status}");
+    }
+    drop(other);
     stage.server = Server::on(stage.configuration.path()).on_ports(ports).start();
     state("'ready', 'degraded'");
     browser.wait("document.querySelector('#gone') === null");

@@ -6,11 +6,13 @@ use regorus::{Engine, Value as Rego};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{DEADLINE, HttpAnswer, Ports, Process, Server, envoy, free_port, http_with, wait_for};
+use crate::support::{
+    DEADLINE, HttpAnswer, Ports, Process, Server, envoy, free_port, http, http_with, put, wait_for,
+};
 use crate::{read, repository};
 
 /// Tokens of the key in the Envoy configurations, with their claims. They do not expire.
-static TOKENS: [(&str, &str, &str); 7] = [
+static TOKENS: [(&str, &str, &str); 9] = [
     (
         "ann",
         r#"{"iss":"https://auth.example","sub":"ann","role":"customer","groups":["staff","oncall"]}"#,
@@ -37,9 +39,19 @@ static TOKENS: [(&str, &str, &str); 7] = [
         "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImdvbmUiLCJyb2xlIjoiYWRtaW4iLCJzdXNwZW5kZWQiOnRydWV9.cXOivKhb3G9y0q5uXA8J2chqAmZeX44d3F8JXmpuARQ",
     ),
     (
-        "away",
-        r#"{"iss":"https://auth.example","sub":"away","role":"admin","suspended":"until 2027"}"#,
-        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImF3YXkiLCJyb2xlIjoiYWRtaW4iLCJzdXNwZW5kZWQiOiJ1bnRpbCAyMDI3In0.WZX4tPl4o3H40DqQ1c1hUICPnzPARUxrlUxyqwObr-A",
+        "late",
+        r#"{"iss":"https://auth.example","sub":"late","role":"admin","suspended":"until 2027"}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6ImxhdGUiLCJyb2xlIjoiYWRtaW4iLCJzdXNwZW5kZWQiOiJ1bnRpbCAyMDI3In0.Dgoye8y4hfQf_8s2UBBuug501HqYoLfCelSrOmMLUtE",
+    ),
+    (
+        "null",
+        r#"{"iss":"https://auth.example","sub":"null","role":"admin","suspended":null}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInN1YiI6Im51bGwiLCJyb2xlIjoiYWRtaW4iLCJzdXNwZW5kZWQiOm51bGx9.WD71cZHZPBGCZKmf9ltd_-giJzvB_cDCeN39njOBjo8",
+    ),
+    (
+        "unnamed",
+        r#"{"iss":"https://auth.example","role":"admin"}"#,
+        "eyJhbGciOiJIUzI1NiIsImtpZCI6ImV4YW1wbGUiLCJ0eXAiOiJKV1QifQ.eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZSIsInJvbGUiOiJhZG1pbiJ9.Nv7qIxovSfVYzBlEWFxoMgH2DHxbhGZO1tkl1hK_1Lw",
     ),
     (
         "sly",
@@ -48,8 +60,10 @@ static TOKENS: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// Who calls: nobody with a token, and those of [`TOKENS`].
-const CALLERS: [&str; 8] = ["", "ann", "bob", "root", "nobody", "gone", "away", "sly"];
+/// Administrators with a claim `suspended` that is no Boolean, and one without a name.
+const ODD: [&str; 3] = ["late", "null", "unnamed"];
+/// Who calls: nobody with a token, and the others of [`TOKENS`].
+const CALLERS: [&str; 7] = ["", "ann", "bob", "root", "nobody", "gone", "sly"];
 /// Where from, as `x-forwarded-for` says: nothing, of a blocked range, of the office, of its guests, and over IPv6.
 const CLIENTS: [&str; 5] = ["", "203.0.113.7", "10.1.2.3", "10.1.9.3", "2001:db8::1"];
 
@@ -168,6 +182,121 @@ fn rules_decide_as_the_rbac_filter_that_istio_makes_of_authorization_policies() 
     assert_every(&statuses, &[200, 403]);
 }
 
+/// The filter of step 2 and 3, before those of the old policy.
+const BOTH: &str = "          - name: envoy.filters.http.ext_authz
+            typed_config:
+              '@type': type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz
+              transport_api_version: V3
+              grpc_service: {envoy_grpc: {cluster_name: mixer}, timeout: 60s}
+              failure_mode_allow: FAILURE_MODE
+              metadata_context_namespaces: [envoy.filters.http.jwt_authn]
+          # What Istio makes of the policy `deny`.";
+
+/// Every step of the page: what was refused stays refused, the shadow tells what Mixer would do, and the server tells what it does not enforce.
+#[test]
+fn no_step_opens_what_was_closed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let own = directory.path().join("policy");
+    std::fs::create_dir(&own).expect("it is writable");
+    let example = |name: &str| read(&format!("examples/migration/authorization-policy/policy/{name}.yaml"));
+    for name in ["allow", "deny", "mesh"] {
+        std::fs::write(own.join(format!("{name}.yaml")), example(name)).expect("it is writable");
+    }
+    let shadow = example("mesh").replace("  check:\n", "  check:\n    mode: shadow\n");
+    put(&own.join("mesh.yaml"), &shadow);
+    let server_ports = Ports::free();
+    let mixer = Server::on(&own).native().on_ports(server_ports).start();
+    let closed = [
+        ("", "", "GET", "/admin"),
+        ("", "203.0.113.7", "GET", "/"),
+        ("bob", "", "DELETE", "/orders"),
+        ("bob", "", "GET", "/admin"),
+        ("", "10.1.9.3", "GET", "/metrics"),
+        ("", "", "POST", "/catalog/1"),
+    ];
+    let open = [("", "", "GET", "/"), ("bob", "", "POST", "/orders"), ("root", "", "GET", "/admin")];
+    let asked = |(caller, client, method, path)| Asked { caller, client, method, path };
+    // Starts an Envoy whose listener `before` asks Mixer as well, and gives its ports and the file of its access log.
+    let start = |step: &str, failure_mode: &str| {
+        let [before, after] = [(); 2].map(|()| free_port());
+        let ports = [
+            ("BEFORE_PORT", before),
+            ("AFTER_PORT", after),
+            ("MIXER_PORT", server_ports.api),
+            ("UPSTREAM_PORT", envoy::upstream()),
+        ];
+        let log = directory.path().join(format!("{step}.log"));
+        let access_log = format!(
+            "stat_prefix: before
+          delayed_close_timeout: 0.01s
+          access_log:
+          - name: envoy.access_loggers.file
+            typed_config:
+              '@type': type.googleapis.com/envoy.extensions.access_loggers.file.v3.FileAccessLog
+              path: {}
+              log_format:
+                text_format_source:
+                  inline_string: \"%RESPONSE_CODE% %DYNAMIC_METADATA(envoy.filters.http.ext_authz:mixer_shadow_code)% %RESPONSE_FLAGS% %PATH%\\n\"",
+            log.display()
+        );
+        let filter = BOTH.replace("FAILURE_MODE", failure_mode);
+        let bootstrap = read("examples/migration/authorization-policy/envoy.yaml")
+            .replace("timeout: 1s", "timeout: 60s")
+            .replace("          # What Istio makes of the policy `deny`.", &filter)
+            .replace("stat_prefix: before", &access_log);
+        let own = directory.path().join(step);
+        std::fs::create_dir(&own).expect("it is writable");
+        let process = envoy::start(&own, &envoy::filled(&bootstrap, &ports));
+        let is_ready = wait_for(DEADLINE, || {
+            let answer = http_with("GET", &format!("http://127.0.0.1:{before}/"), &[], "").ok()?;
+            (answer.status == 200).then_some(())
+        });
+        assert!(is_ready.is_some(), "Envoy forwards nothing");
+        (process, before, after, log)
+    };
+    let not_enforced = || {
+        let answer = http("GET", &mixer.monitoring_url("/readyz?verbose"), "").expect("an answer");
+        let document: Value = serde_json::from_str(&answer.body).expect("JSON");
+        document["notEnforced"]["count"].as_u64()
+    };
+    // The text of the access log, once it has as many lines.
+    let logged = |log: &std::path::Path, wanted: &str| {
+        let found = wait_for(DEADLINE, || {
+            let text = std::fs::read_to_string(log).unwrap_or_default();
+            text.lines().any(|line| line == wanted).then_some(text)
+        });
+        found.unwrap_or_else(|| panic!("no `{wanted}`: {}", std::fs::read_to_string(log).unwrap_or_default()))
+    };
+
+    assert_eq!(not_enforced(), Some(1), "step 2");
+    let (envoy, before, after, log) = start("compare", "true");
+    for request in closed {
+        assert_eq!(asked(request).at(before).status, 403, "step 2: {request:?}");
+    }
+    for request in open {
+        assert_eq!(asked(request).at(before).status, 200, "step 2: {request:?}");
+    }
+    logged(&log, "403 PERMISSION_DENIED - /admin");
+    assert_eq!(asked(closed[0]).at(after).status, 200, "a server in shadow mode alone opens everything");
+    drop(envoy);
+
+    put(&own.join("mesh.yaml"), &example("mesh"));
+    let is_enforced = wait_for(DEADLINE, || (not_enforced() == Some(0)).then_some(()));
+    assert!(is_enforced.is_some(), "step 3: {:?}", not_enforced());
+    let (_envoy, before, after, log) = start("enforce", "false");
+    for (step, port) in [("3", before), ("4", after)] {
+        for request in closed {
+            let answer = asked(request).at(port);
+            assert_eq!(answer.status, 403, "step {step}: {request:?}");
+            assert!(answer.body.starts_with("PERMISSION_DENIED:"), "step {step}, of Mixer: {}", answer.body);
+        }
+        for request in open {
+            assert_eq!(asked(request).at(port).status, 200, "step {step}: {request:?}");
+        }
+    }
+    logged(&log, "403 - UAEX /admin");
+}
+
 /// What OPA-Envoy decides: the status, and the header `x-user` that it sets.
 fn decided(engine: &mut Engine, asked: Asked<'_>) -> (u16, Option<String>) {
     let (path, _) = asked.path.split_once('?').unwrap_or((asked.path, ""));
@@ -224,7 +353,10 @@ fn rules_and_rego_decide_as_the_policy_of_opa_envoy() {
     for policy in ["policy", "policy-rego"] {
         let shop = Shop::start("opa-envoy", policy, |text| text);
         let mut statuses = HashMap::new();
-        for asked in requests(&CLIENTS[..3], &paths) {
+        let odd = ODD.into_iter().flat_map(|caller| {
+            paths.iter().map(move |(method, path)| Asked { caller, client: "", method, path })
+        });
+        for asked in requests(&CLIENTS[..3], &paths).into_iter().chain(odd) {
             let (status, user) = decided(&mut engine, asked);
             let answer = asked.at(shop.after);
             assert_eq!(answer.status, status, "{policy}: {asked:?}: {}", answer.body);

@@ -80,7 +80,7 @@ fn failures_are_named_with_a_hint() {
     assert_eq!(status, 1, "{findings:?}");
     for (check, verdict, detail, hint) in [
         ("api", "fail", "bind: address already in use", "`ss -ltnp`"),
-        ("log", "fail", "no such file or directory", "create the directory"),
+        ("log", "fail", "/missing` does not exist", "create the directory"),
         ("tls", "fail", "is valid until 2020-01-02T00:00:00.000000Z", "it has expired"),
         ("configuration", "fail", ": 0 rules, 3 errors", "mixer validate fs://"),
         ("configuration", "fail", "/bad.yaml:4: bad.rule.istio-system: ", "mixer validate"),
@@ -101,6 +101,62 @@ fn failures_are_named_with_a_hint() {
         "{}",
         wrong.stderr
     );
+}
+
+/// Files of handlers: each as its user could write it, and nothing is left there.
+#[test]
+fn files_of_handlers_are_examined() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (policy, logs) = (directory.path().join("policy"), directory.path().join("logs"));
+    for made in [&policy, &logs] {
+        std::fs::create_dir(made).expect("it is writable");
+    }
+    std::fs::write(logs.join("file"), "").expect("it is writable");
+    let mut text = "apiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {name: line, namespace: istio-system}\n\
+                    spec: {compiledTemplate: logentry, params: {severity: '\"info\"', timestamp: request.time}}\n"
+        .to_owned();
+    let cases = [
+        ("good", "FILE", "lines", None),
+        ("rotated", "ROTATED_FILE", "new/lines", None),
+        ("missing", "FILE", "new/lines", Some("/new` does not exist")),
+        ("directory", "FILE", "", Some("is a directory")),
+        ("in-the-way", "ROTATED_FILE", "file/lines", Some("/file` is no directory")),
+        ("readonly", "ROTATED_FILE", "/proc/lines", Some("cannot be created in `/proc`")),
+    ];
+    for (name, stream, path, _) in cases {
+        let path = logs.join(path).display().to_string();
+        text += &format!(
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: stdio, params: {{logStream: {stream}, outputPath: '{path}'}}}}\n---\n\
+             apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: {name}, namespace: istio-system}}\n\
+             spec: {{actions: [{{handler: {name}, instances: [line]}}]}}\n"
+        );
+    }
+    std::fs::write(policy.join("lines.yaml"), text).expect("it is writable");
+    let (_, findings) = diagnosed(&["--config-store-url", &format!("fs://{}", policy.display())]);
+    let found = of(&findings, "handler");
+    assert_eq!(found.len(), cases.len(), "{found:?}");
+    for (name, _, _, why) in cases {
+        let of_this = |finding: &&&Value| {
+            finding["detail"].as_str().is_some_and(|text| text.starts_with(&format!("{name}.istio-system ")))
+        };
+        let finding = found.iter().find(of_this).unwrap_or_else(|| panic!("{name}: {found:?}"));
+        let detail = finding["detail"].as_str().unwrap_or_default();
+        match why {
+            None => assert_eq!(finding["verdict"], "ok", "{finding}"),
+            Some(why) => {
+                assert_eq!(finding["verdict"], "fail", "{finding}");
+                assert!(detail.contains(why), "{finding}");
+                assert!(finding["hint"].as_str().is_some_and(|hint| hint.contains("are lost")), "{finding}");
+            }
+        }
+    }
+    // The rehearsal of a start agrees.
+    let tried = mixer(&["server", "--dry-run", "--config-store-url", &format!("fs://{}", policy.display())]);
+    assert_eq!(tried.status, 3, "{tried:?}");
+    assert!(tried.stdout.contains("4 errors"), "{}", tried.stdout);
+    let left: Vec<_> = std::fs::read_dir(&logs).expect("readable").flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
 }
 
 /// What is valid and probably a mistake: an attribute that no expression can name.
@@ -387,6 +443,57 @@ fn a_configuration_is_compared_with_a_running_server() {
     }
     assert_eq!(mixer(&["validate", &new, "--live", "127.0.0.1:1"]).status, 4);
     assert_eq!(mixer(&["validate", &new, "--live", &live, "-o", "json"]).status, 2);
+}
+
+/// Settings, mappings and limits for Envoy decide as rules do, and are compared as they are.
+#[test]
+fn resources_for_envoy_are_compared_with_those_of_a_running_server() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let texts = [
+        ("bridge", "mode: shadow", "mode: enforce"),
+        ("mapping", "default: closed", "default: open"),
+        ("limits", "requests_per_unit: 3", "requests_per_unit: 300"),
+    ];
+    let text = |name: &str, line: &str| match name {
+        "bridge" => format!(
+            "apiVersion: config.istio.io/v1alpha2\nkind: envoybridge\nmetadata: {{name: default, namespace: istio-system}}\n\
+             spec: {{check: {{{line}}}}}\n"
+        ),
+        "mapping" => format!(
+            "apiVersion: config.istio.io/v1alpha2\nkind: attributemanifest\nmetadata: {{name: m, namespace: istio-system}}\n\
+             spec: {{attributes: {{request.door: {{valueType: STRING}}}}}}\n---\n\
+             apiVersion: config.istio.io/v1alpha2\nkind: attributemapping\nmetadata: {{name: door, namespace: istio-system}}\n\
+             spec: {{mappings: [{{attribute: request.door, from: {{requestHeader: x-door}}, {line}}}]}}\n"
+        ),
+        _ => format!("domain: shop\ndescriptors:\n- key: user\n  rate_limit: {{unit: hour, {line}}}\n"),
+    };
+    let put_all = |path: &Path, changed: Option<&str>| {
+        std::fs::create_dir(path).expect("it is writable");
+        for (name, old, new) in texts {
+            let line = if changed == Some(name) { new } else { old };
+            std::fs::write(path.join(format!("{name}.yaml")), text(name, line)).expect("it is writable");
+        }
+    };
+    let served = directory.path().join("served");
+    put_all(&served, None);
+    let server = Server::on(&served).native().start();
+    let live = format!("127.0.0.1:{}", server.ports.ctrlz);
+    let same = mixer(&["validate", &served.display().to_string(), "--live", &live]);
+    assert!(same.stderr.contains("has the same configuration"), "{same:?}");
+    for (name, old, new) in texts {
+        let path = directory.path().join(name);
+        put_all(&path, Some(name));
+        let changed = mixer(&["validate", &path.display().to_string(), "--live", &live]);
+        let line = |text: &str| text.rsplit(' ').next().map(str::to_owned).unwrap_or_default();
+        assert!(changed.stdout.starts_with("resources "), "{changed:?}");
+        assert!(changed.stdout.contains(&line(old)) && changed.stdout.contains(&line(new)), "{changed:?}");
+    }
+    let dump = mixer(&["snapshot", "dump", "--server", &live, "-o", "json"]);
+    let dump: Value = serde_json::from_str(&dump.stdout).unwrap_or_else(|e| panic!("{e}: {dump:?}"));
+    let resources = dump["resources"].as_array().cloned().unwrap_or_default();
+    assert_eq!(resources.len(), 3, "{resources:?}");
+    let bridge = resources.iter().find(|resource| resource["name"] == "default.envoybridge.istio-system");
+    assert_eq!(bridge.map(|bridge| &bridge["document"]["spec"]["check"]["mode"]), Some(&"shadow".into()));
 }
 
 /// What the server refuses, in its words.

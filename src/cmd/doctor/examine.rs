@@ -3,6 +3,7 @@
 mod configuration;
 mod controlz;
 mod deliveries;
+mod enforcement;
 mod handlers;
 mod sockets;
 mod unlimited;
@@ -14,6 +15,7 @@ use std::time::{Duration, SystemTime};
 use super::finding::{CheckStatus, Finding};
 use crate::cmd::server::{tls_hint, unknown_language, without_secrets};
 use mixer_base::dial::dial;
+use mixer_base::output_file::{self, Obstacle, OutputUse};
 use mixer_base::rotate::os_text;
 use mixer_base::secrets::mask_address;
 use mixer_net::address::ListenAddress;
@@ -23,8 +25,6 @@ use mixer_server::{Effects as _, Rehearsal, ServerOptions};
 
 /// A lower limit of open files is a warning.
 const MIN_OPEN_FILES: u64 = 4096;
-/// Less free disk space, in bytes, is a warning.
-const MIN_DISK_SPACE: u64 = 256 << 20;
 /// Maximum variables of the environment that a finding names.
 const MAX_VARIABLES: usize = 10;
 /// Timeout of network requests.
@@ -39,6 +39,12 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
         Ok(()) => ok("settings", "valid".to_owned()),
         Err(error) => fail("settings", error.0, "see `mixer doctor --help`"),
     });
+    findings.extend(
+        options
+            .without_effect(false)
+            .into_iter()
+            .map(|lost| warn("settings", lost, "omit the flag, or the other one")),
+    );
     let misspelt = "`mixer server --print-config` prints every setting with its origin";
     findings.extend(options.suspicions.iter().map(|what| warn("environment", what.clone(), misspelt)));
     if !options.unread_variables.is_empty() {
@@ -60,6 +66,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     findings.push(open_files());
     collectors(options, &mut findings).await;
     if is_running {
+        findings.extend(enforcement::examine_running(options).await);
         findings.extend(controlz::examine(options).await);
         findings.extend(handlers::examine_running(options).await);
         findings.extend(deliveries::examine(options).await);
@@ -239,43 +246,58 @@ fn certificate(path: &Path) -> Finding {
 
 /// The output files.
 fn files(options: &ServerOptions, findings: &mut Vec<Finding>) {
-    let mut all: Vec<(&'static str, PathBuf)> = Vec::new();
+    let appended = OutputUse::default();
+    let rotated = OutputUse { is_rotated: true, ..appended };
+    let mut all: Vec<(&'static str, PathBuf, OutputUse)> = Vec::new();
     let targets = options.log.targets.iter().filter(|target| !matches!(target.as_str(), "stdout" | "stderr"));
-    all.extend(targets.map(|target| ("log", PathBuf::from(target))));
+    all.extend(targets.map(|target| ("log", PathBuf::from(target), appended)));
     all.extend([
-        ("log", options.log.rotate.clone()),
-        ("decision log", options.decisions.log.path.clone()),
-        ("recording", options.decisions.recording.path.clone()),
-        ("pid file", options.pid_file.clone()),
-        ("liveness probe", options.liveness_probe.path.clone()),
-        ("readiness probe", options.readiness_probe.path.clone()),
+        ("log", options.log.rotate.clone(), rotated),
+        ("decision log", options.decisions.log.path.clone(), rotated),
+        ("recording", options.decisions.recording.path.clone(), appended),
     ]);
-    for (check, path) in all.into_iter().filter(|(_, path)| !path.as_os_str().is_empty()) {
-        findings.push(writable(check, &path));
+    for (check, path, how) in all.into_iter().filter(|(_, path, _)| !path.as_os_str().is_empty()) {
+        findings.push(appendable(check, &path, how));
+    }
+    for (check, path) in [
+        ("pid file", &options.pid_file),
+        ("liveness probe", &options.liveness_probe.path),
+        ("readiness probe", &options.readiness_probe.path),
+    ] {
+        if !path.as_os_str().is_empty() {
+            findings.push(writable(check, path));
+        }
     }
 }
 
+/// A file that lines are appended to.
+fn appendable(check: &'static str, path: &Path, how: OutputUse) -> Finding {
+    match output_file::examine(path, how) {
+        Ok(()) => ok(check, format!("`{}` is writable", path.display())),
+        Err(Obstacle::Space(why)) => {
+            warn(check, why, "what cannot be written is lost: free space, or choose another disk")
+        }
+        Err(Obstacle::Access(why)) => {
+            fail(check, why, "create the directory, writable by the server, or correct the path")
+        }
+    }
+}
+
+/// A file that is created or replaced.
 fn writable(check: &'static str, path: &Path) -> Finding {
     let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if let Err(error) = try_to_write(directory) {
+    if let Err(error) = output_file::create_in(directory) {
         let detail = format!("`{}`: {}", directory.display(), os_text(&error));
         return fail(check, detail, "create the directory, writable by the server");
     }
     match rustix::fs::statvfs(directory) {
-        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < MIN_DISK_SPACE => {
+        Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < output_file::LITTLE_SPACE => {
             let left = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
             let detail = format!("`{}`: {left} MiB of free disk space", path.display());
             warn(check, detail, "what cannot be written is lost: free space, or choose another disk")
         }
         _ => ok(check, format!("`{}` is writable", path.display())),
     }
-}
-
-/// Creates and removes a file. Errors: it cannot be created.
-fn try_to_write(directory: &Path) -> std::io::Result<()> {
-    let path = directory.join(format!(".mixer-doctor-{}", std::process::id()));
-    std::fs::File::create_new(&path)?;
-    std::fs::remove_file(&path)
 }
 
 /// The limit of open files.

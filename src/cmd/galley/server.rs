@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::effects;
 use super::flags::{
     KEEP_LAST, OldFlags, OperationFlags, RegistryFlags, ServingFlags, SourceFlags, ValidationFlags,
 };
 use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
-use crate::cmd::flags::LogFlags;
+use crate::cmd::flags::{GivenFlags, LogFlags};
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
 use crate::cmd::server::StopSignal;
@@ -35,19 +36,22 @@ pub(crate) struct GalleyServerArgs {
     #[arg(short = 'c', long = "config", value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
     config: PathBuf,
     #[command(flatten)]
-    source: SourceFlags,
+    pub(super) source: SourceFlags,
     #[command(flatten)]
-    registries: RegistryFlags,
+    pub(super) registries: RegistryFlags,
     #[command(flatten)]
-    serving: ServingFlags,
+    pub(super) serving: ServingFlags,
     #[command(flatten)]
-    validation: ValidationFlags,
+    pub(super) validation: ValidationFlags,
     #[command(flatten)]
-    operations: OperationFlags,
+    pub(super) operations: OperationFlags,
     #[command(flatten)]
     log: LogFlags,
     #[command(flatten)]
     old: OldFlags,
+    /// Those that are given.
+    #[command(flatten)]
+    pub(super) given: GivenFlags,
 }
 
 impl GalleyServerArgs {
@@ -210,7 +214,10 @@ fn known_scopes(list: &str) -> String {
 
 /// Starts the configuration plane and returns when it has stopped.
 pub(crate) fn run(args: &GalleyServerArgs, personality: Personality, io: &mut Io) -> Outcome {
-    let options = args.options(personality);
+    let mut options = args.options(personality);
+    if !personality.is_legacy() {
+        options.suspicions = effects::lost(args)?;
+    }
     run_with(&options, personality, io)
 }
 

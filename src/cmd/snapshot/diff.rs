@@ -17,6 +17,9 @@ const SECRET: &str = "a secret differs, which is not shown";
 /// Shown for a resource of which a dump has less than the server.
 const MASKED: &str = "masked values cannot be compared";
 
+/// Told if one of the dumps has no resources of extensions.
+const UNKNOWN: &str = "not compared: resources for Envoy, and roles of rbac, of which one of the two does not tell (an earlier version)";
+
 /// Prints the differences to an earlier JSON dump. Secrets are compared, if both have them, and never shown.
 pub(super) fn run(found: &SnapshotDump, file: &Path, io: &mut Io) -> Outcome {
     let refuse =
@@ -46,7 +49,14 @@ pub(super) fn print(
     shown: &dyn Fn(&str, bool) -> Shown,
     io: &mut Io,
 ) -> Result<bool, Stop> {
-    let (old, new) = (parts(before), parts(after));
+    let (mut old, mut new) = (parts(before), parts(after));
+    if before.resources.is_none() != after.resources.is_none() {
+        // Of an earlier version, which would differ in all of them.
+        writeln!(io.out, "{UNKNOWN}")?;
+        for parts in [&mut old, &mut new] {
+            parts.retain(|name, _| !name.starts_with("resources "));
+        }
+    }
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     let mut differs = false;
     for name in names {
@@ -112,7 +122,7 @@ fn parts(found: &SnapshotDump) -> BTreeMap<String, Part> {
             let part = parts.entry(format!("{section} {}", name.unwrap_or_default())).or_default();
             part.is_masked |= match section.as_str() {
                 "handlers" => item.get("params").is_some_and(has_masked),
-                "instances" | "rules" => has_masked(&item),
+                "instances" | "rules" | "resources" => has_masked(&item),
                 // Of other sections, nothing is masked.
                 _ => false,
             };

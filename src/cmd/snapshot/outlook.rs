@@ -144,7 +144,7 @@ impl<'d> Outlook<'d> {
     }
 }
 
-/// The file of each handler, instance and rule.
+/// The file of each resource.
 fn sources(dump: &SnapshotDump) -> BTreeMap<String, &str> {
     let mut sources = BTreeMap::new();
     for handler in &dump.handlers {
@@ -155,6 +155,9 @@ fn sources(dump: &SnapshotDump) -> BTreeMap<String, &str> {
     }
     for rule in &dump.rules {
         sources.insert(format!("rules {}", rule.name), rule.source.file.as_str());
+    }
+    for resource in dump.resources.iter().flatten() {
+        sources.insert(format!("resources {}", resource.name), resource.source.file.as_str());
     }
     sources
 }

@@ -11,17 +11,19 @@ pub(super) enum Section {
     Instances,
     Rules,
     Attributes,
+    Resources,
     Errors,
 }
 
 impl Section {
-    pub(super) const ALL: [Section; 7] = [
+    pub(super) const ALL: [Section; 8] = [
         Section::Rules,
         Section::Handlers,
         Section::Instances,
         Section::Templates,
         Section::Adapters,
         Section::Attributes,
+        Section::Resources,
         Section::Errors,
     ];
 
@@ -34,6 +36,7 @@ impl Section {
             Section::Instances => "INSTANCES",
             Section::Rules => "RULES",
             Section::Attributes => "ATTRIBUTES",
+            Section::Resources => "OTHER RESOURCES",
             Section::Errors => "ERRORS",
         }
     }
@@ -47,6 +50,7 @@ impl Section {
             Section::Instances => &["instances"],
             Section::Rules => &["rules"],
             Section::Attributes => &["attributes"],
+            Section::Resources => &["resources"],
             Section::Errors => &["errors"],
         }
     }

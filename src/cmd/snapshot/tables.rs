@@ -12,7 +12,8 @@ pub(super) fn render(found: &SnapshotDump, sections: &[Section], width: usize) -
             continue;
         }
         let (headers, rows) = rows(found, section);
-        if section == Section::Errors && rows.is_empty() && sections.is_empty() {
+        let may_be_empty = matches!(section, Section::Errors | Section::Resources);
+        if may_be_empty && rows.is_empty() && sections.is_empty() {
             continue;
         }
         if !text.is_empty() {
@@ -88,6 +89,18 @@ fn rows(found: &SnapshotDump, section: Section) -> (&'static [&'static str], Vec
                 .attributes
                 .iter()
                 .map(|a| vec![a.name.clone(), a.value_type.clone(), a.source.clone()])
+                .collect(),
+        ),
+        Section::Resources => (
+            &["NAME", "SOURCE", "DOCUMENT"],
+            found
+                .resources
+                .iter()
+                .flatten()
+                .map(|r| {
+                    let place = format!("{}:{}", r.source.file, r.source.line);
+                    vec![r.name.clone(), place, r.document.to_string()]
+                })
                 .collect(),
         ),
         Section::Errors => (

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{deliveries, fail, handlers, ok, try_to_write, warn};
+use super::{deliveries, enforcement, fail, handlers, ok, warn};
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::flags::validate_command;
 use crate::cmd::output::counted;
 use crate::cmd::server::store_hint;
 use mixer_attribute::Timestamp;
+use mixer_base::output_file::create_in;
 use mixer_base::rotate::os_text;
 use mixer_config::Severity;
 use mixer_config::store::StoreContents;
@@ -46,10 +47,11 @@ pub(super) async fn examine(options: &ServerOptions, is_running: bool) -> Vec<Fi
     };
     let mut masks = Vec::new();
     let (served, snapshot) = served(options, &contents, (cached, is_running), &mut masks);
+    let enforcement = enforcement::of(&snapshot);
     let handlers = handlers::probe_backends(options, &snapshot, is_running).await;
     // A server that runs tells it by itself.
     let left = if is_running { Vec::new() } else { deliveries::left(options, &snapshot).await };
-    std::iter::once(served).chain(cache).chain(masks).chain(handlers).chain(left).collect()
+    std::iter::once(served).chain(cache).chain(masks).chain(enforcement).chain(handlers).chain(left).collect()
 }
 
 /// What would serve, and the snapshot of the store, beside a running server or not. `masks` gets what is wrong with the masks of the decision log.
@@ -150,7 +152,7 @@ fn examine_cache(
             return (None, finding);
         }
     };
-    if let Err(error) = try_to_write(existing(directory)) {
+    if let Err(error) = create_in(existing(directory)) {
         let detail = format!("`{name}` cannot be written: {}", os_text(&error));
         return (cached, warn(CACHE, detail, "make the directory writable by the server"));
     }

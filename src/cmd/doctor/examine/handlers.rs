@@ -9,6 +9,7 @@ use super::{TIMEOUT, controlz, fail, ok, warn};
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::output::counted;
 use mixer_base::metrics::Metrics;
+use mixer_base::output_file::Obstacle;
 use mixer_base::secrets::mask_text;
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::handler::{HandlerEnvironment, ProbedHandler, probe};
@@ -56,7 +57,7 @@ pub(super) async fn probe_backends(
 }
 
 fn finding(probed: &ProbedHandler) -> Finding {
-    let ProbedHandler { name, adapter, decides, found } = probed;
+    let ProbedHandler { name, adapter, decides, obstacle, found } = probed;
     let of = format!("{name} ({adapter})");
     match found {
         Ok(reached) if reached.is_empty() => ok(CHECK, format!("{of} works")),
@@ -65,6 +66,16 @@ fn finding(probed: &ProbedHandler) -> Finding {
             CHECK,
             format!("{of}: {}", mask_text(why)),
             "calls of its rules fail until it works; `mixer.dev/on-error` says what follows",
+        ),
+        Err(why) if matches!(obstacle, Some(Obstacle::Access(_))) => fail(
+            CHECK,
+            format!("{of}: {why}"),
+            "its lines are lost: create the directory, writable by the user of the server, or correct the path",
+        ),
+        Err(why) if obstacle.is_some() => warn(
+            CHECK,
+            format!("{of}: {why}"),
+            "lines that cannot be written are lost: free space, or choose another disk",
         ),
         Err(why) => warn(
             CHECK,
@@ -113,6 +124,7 @@ mod tests {
             name: "h.ns".to_owned(),
             adapter: "redisquota".to_owned(),
             decides,
+            obstacle: None,
             found: found.map(str::to_owned).map_err(str::to_owned),
         };
         for (probed, verdict, detail) in [

@@ -21,6 +21,7 @@ mod sink;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,11 +32,12 @@ use line::{LineFormat, LineTemplate};
 use mixer_attribute::SignedDuration;
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::metrics::{Counter, Family};
+use mixer_base::output_file::OutputUse;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
 use mixer_delivery::{Holds, Items as _};
 use mixer_engine::adapter::{
-    Adapter, AdapterInfo, BoundInstance, BuildError, Clock, Env, HandleReport, Handler, HandlerError,
-    HandlerStatus, Instance, Reply, join_errors,
+    Adapter, AdapterInfo, Backends, BoundInstance, BuildError, Clock, Env, HandleReport, Handler,
+    HandlerError, HandlerStatus, Instance, Reply, join_errors,
 };
 use queue::{Losses, WriteQueue};
 use sink::Sink;
@@ -127,6 +129,15 @@ impl Adapter for Stdio {
         };
         let path = FieldPath::root().field("outputPath");
         problems.push(Diagnostic::error("adapter-config", path, format!("outputPath: {why}")));
+    }
+
+    fn backends(params: &Params) -> Backends {
+        let how = match params.log_stream {
+            LogStream::Stdout | LogStream::Stderr => return Backends::None,
+            LogStream::File => OutputUse::default(),
+            LogStream::RotatedFile => sink::ROTATED,
+        };
+        Backends::File(PathBuf::from(&params.output_path), how)
     }
 
     async fn build(

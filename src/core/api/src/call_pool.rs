@@ -97,7 +97,7 @@ impl CallPool {
             },
         };
         let Ok(_permit) = permit else {
-            return Err(refuse(call, GrpcError::new(self.rejection, OVERLOADED)));
+            return Err(refuse(call, GrpcError::refused(self.rejection, OVERLOADED)));
         };
         std::future::poll_fn(|cx| poll_call(call.as_mut(), cx)).await
     }

@@ -28,7 +28,7 @@ pub(super) async fn respond(
 ) -> Result<Bytes, GrpcError> {
     let demand = Demand { cost: 1, is_report: false, caller: call.caller };
     load_shedding::admit(worker.engine.shedder.as_deref(), demand)
-        .map_err(|message| GrpcError::new(Code::Unavailable, message))?;
+        .map_err(|message| GrpcError::refused(Code::Unavailable, message))?;
     let scope = worker.begin(call.deadline, trace)?;
     let published: &Published = &scope.published;
     let request = decode(body, worker.engine.limits, &scope.arena)?;
@@ -71,7 +71,8 @@ pub(super) fn decode<'a>(
     arena: &'a Bump,
 ) -> Result<CheckRequest<'a>, GrpcError> {
     let request = CheckRequest::decode_bounded(body, limits.quotas, arena).map_err(GrpcError::of_request)?;
-    check_global_word_count(request.global_word_count).map_err(GrpcError::internal)?;
+    check_global_word_count(request.global_word_count)
+        .map_err(|error| GrpcError::refused(Code::Internal, error.to_string()))?;
     Ok(request)
 }
 

@@ -61,17 +61,24 @@ pub struct GrpcError {
     pub message: String,
     /// Whether the call failed because of how much its caller sent: callers choose that, and so not what follows from it.
     pub is_of_size: bool,
+    /// Whether the call was refused before anything was decided or delivered for it: how long it took tells nothing of the calls that are served.
+    pub is_refusal: bool,
 }
 
 impl GrpcError {
     /// A status with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), is_of_size: false }
+        Self { code, message: message.into(), is_of_size: false, is_refusal: false }
+    }
+
+    /// A status with this code and message for a call that was refused before anything was decided or delivered for it.
+    pub fn refused(code: Code, message: impl Into<String>) -> Self {
+        Self { is_refusal: true, ..Self::new(code, message) }
     }
 
     /// A status with this code and message for a message of which there is too much.
     fn of_size(code: Code, message: impl Into<String>) -> Self {
-        Self { is_of_size: true, ..Self::new(code, message) }
+        Self { is_of_size: true, ..Self::refused(code, message) }
     }
 
     /// INTERNAL for a call that panicked. The cause is in the log: it may contain what other callers sent.
@@ -85,7 +92,7 @@ impl GrpcError {
             DecodeError::TooManyElements { .. }
             | DecodeError::TooManyFields { .. }
             | DecodeError::LongValues { .. } => Self::of_size(Code::InvalidArgument, error.to_string()),
-            _ => Self::internal(format_args!("grpc: error unmarshalling request: {error}")),
+            _ => Self::refused(Code::Internal, format!("grpc: error unmarshalling request: {error}")),
         }
     }
 
@@ -93,7 +100,7 @@ impl GrpcError {
     pub(crate) fn of_request(error: RequestError) -> Self {
         match error {
             RequestError::Undecodable(error) => Self::undecodable(error),
-            other => Self::new(Code::InvalidArgument, other.to_string()),
+            other => Self::refused(Code::InvalidArgument, other.to_string()),
         }
     }
 

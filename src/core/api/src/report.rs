@@ -65,7 +65,7 @@ async fn respond_in_scope(
 fn admit(worker: &WorkerContext, request: &ReportRequest<'_>, call: &CallInfo<'_>) -> Result<(), GrpcError> {
     let demand = Demand { cost: request.record_count, is_report: true, caller: call.caller };
     load_shedding::admit(worker.engine.shedder.as_deref(), demand)
-        .map_err(|message| GrpcError::new(Code::Unavailable, message))
+        .map_err(|message| GrpcError::refused(Code::Unavailable, message))
 }
 
 /// Decodes the rest of a long request.
@@ -89,7 +89,8 @@ async fn deliver<'a>(
     call: &CallInfo<'_>,
     mut pace: Pace<'_>,
 ) -> Result<(), GrpcError> {
-    check_global_word_count(request.global_word_count).map_err(GrpcError::internal)?;
+    check_global_word_count(request.global_word_count)
+        .map_err(|error| GrpcError::refused(Code::Internal, error.to_string()))?;
     let CallScope { published, context, arena } = scope;
     let vocabulary = &published.routes.snapshot().vocabulary;
     let mut errors = ReportErrors::default();

@@ -20,7 +20,7 @@ use mixer_net::peer::Peer;
 pub struct CallLimits {
     /// Bounds the calls that wait for handlers.
     pub pool: CallPool,
-    /// Receives the latency of each call. Only load shedding identifies callers.
+    /// Receives the latency of each call that is served. Only load shedding identifies callers.
     pub shedder: Option<Arc<LoadShedder>>,
     /// Largest request message in bytes.
     pub max_message: usize,
@@ -81,12 +81,13 @@ impl UnaryMethod {
         let due = call.deadline.map_or(due, |deadline| deadline.min(due));
         let result = match receive(body, *max_message, due).await {
             Ok(message) => {
-                unanswered.received = message.len();
+                unanswered.arrived(message.len());
                 pool.run(pin!(Some(handle(message, call))), call.deadline).await
             }
-            Err(error) => Err(error),
-        }
-        .or_else(otherwise);
+            Err(error) => Err(GrpcError { is_refusal: true, ..error }),
+        };
+        unanswered.note(&result);
+        let result = result.or_else(otherwise);
         unanswered.end(started.elapsed(), &result);
         grpc::response(result)
     }
@@ -100,13 +101,17 @@ async fn receive(mut body: RequestBody, max_message: usize, due: Instant) -> Res
 /// A call that is not answered. If it is dropped, its caller has left, and it counts as CANCELLED.
 ///
 /// Its latency is a sample for load shedding either way: the callers of a slow server leave. One that left before its message was there
-/// is none, since nothing was done for it.
+/// is none, since nothing was done for it, and neither is one that was refused before anything was done.
 pub struct Unanswered<'m> {
     counters: Option<&'m RpcCounters>,
     shedder: Option<&'m LoadShedder>,
     started: Instant,
+    /// How long its message took to arrive, which is up to its sender.
+    arrival: Duration,
     /// Bytes of its messages so far.
     pub received: usize,
+    /// Whether it was refused before anything was done for it.
+    pub is_refused: bool,
 }
 
 impl<'m> Unanswered<'m> {
@@ -116,7 +121,20 @@ impl<'m> Unanswered<'m> {
         shedder: Option<&'m LoadShedder>,
         started: Instant,
     ) -> Self {
-        Self { counters, shedder, started, received: 0 }
+        Self { counters, shedder, started, arrival: Duration::ZERO, received: 0, is_refused: false }
+    }
+
+    /// Its message is there: what it takes from now on is a sample for load shedding.
+    pub fn arrived(&mut self, bytes: usize) {
+        (self.received, self.is_refused) = (bytes, false);
+        if self.shedder.is_some() {
+            self.arrival = self.started.elapsed();
+        }
+    }
+
+    /// Notes whether the call was refused before anything was done for it.
+    pub fn note<T>(&mut self, result: &Result<T, GrpcError>) {
+        self.is_refused = result.as_ref().is_err_and(|error| error.is_refusal);
     }
 
     /// Records the call with its status, latency, and the bytes of its messages.
@@ -142,8 +160,8 @@ impl<'m> Unanswered<'m> {
     }
 
     fn sample(&self, took: Duration) {
-        if let Some(shedder) = self.shedder {
-            shedder.completed(took);
+        if let Some(shedder) = self.shedder.filter(|_| !self.is_refused) {
+            shedder.completed(took.saturating_sub(self.arrival));
         }
     }
 }
@@ -187,5 +205,50 @@ mod tests {
         };
         assert!(is_shed(7, false) && is_shed(7, true));
         assert!(!is_shed(0, true), "nothing was done for it");
+    }
+
+    #[test]
+    fn the_time_that_a_sender_takes_is_none_of_the_server() {
+        let options = LoadSheddingOptions {
+            mode: LoadSheddingMode::Enforce,
+            average_latency_threshold: SignedDuration::from_millis(100),
+            ..LoadSheddingOptions::default()
+        };
+        let throttled = Metrics::new().counter(Family::LoadSheddingThrottled, &[]);
+        let shedder = LoadShedder::new(&options, throttled).expect("there is a limit");
+        let started = Instant::now().checked_sub(Duration::from_secs(2)).expect("the machine is up");
+        let mut call = Unanswered::new(None, Some(&shedder), started);
+        call.arrived(7);
+        call.end_with(Code::Ok, started.elapsed(), 0);
+        assert!(shedder.admit(Demand { cost: 1, is_report: false, caller: 0 }).is_ok());
+    }
+
+    /// Calls that are refused at once are fast whatever the server does: they must not hide that those it serves are slow, nor may
+    /// slow senders of invalid calls make it look slow.
+    #[test]
+    fn calls_that_are_refused_tell_nothing_of_latency() {
+        let options = LoadSheddingOptions {
+            mode: LoadSheddingMode::Enforce,
+            average_latency_threshold: SignedDuration::from_millis(100),
+            sample_half_life: SignedDuration::from_secs(3600),
+            ..LoadSheddingOptions::default()
+        };
+        let throttled = Metrics::new().counter(Family::LoadSheddingThrottled, &[]);
+        let shedder = LoadShedder::new(&options, throttled).expect("there is a limit");
+        let end = |took: Duration, result: Result<Bytes, GrpcError>| {
+            let mut call = Unanswered::new(None, Some(&shedder), Instant::now());
+            call.received = 7;
+            call.note(&result);
+            call.end(took, &result);
+        };
+        let is_shedding = || shedder.admit(Demand { cost: 1, is_report: false, caller: 0 }).is_err();
+        let refused = || Err(GrpcError::refused(Code::InvalidArgument, "no such thing"));
+        end(Duration::from_secs(2), refused());
+        assert!(!is_shedding(), "a slow sender of what is refused");
+        end(Duration::from_secs(2), Ok(Bytes::new()));
+        (0..100_000).for_each(|_| end(Duration::ZERO, refused()));
+        assert!(is_shedding(), "fast refusals");
+        end(Duration::from_secs(2), Err(GrpcError::new(Code::Internal, "a handler failed")));
+        assert!(is_shedding(), "a failure of what was tried is served");
     }
 }

@@ -40,7 +40,7 @@ pub fn counted<F: Future + Unpin>(
         };
         match has_memory {
             true => Poll::Pending,
-            false => Poll::Ready(Err(GrpcError::new(rejection, OVERLOADED))),
+            false => Poll::Ready(Err(GrpcError::refused(rejection, OVERLOADED))),
         }
     })
 }
@@ -80,7 +80,7 @@ mod tests {
 
         let others = share.reserve(800_000).unwrap();
         let rejected = counted(&share, &arena, Code::Unavailable, std::future::pending::<()>()).await;
-        assert_eq!(rejected, Err(GrpcError::new(Code::Unavailable, OVERLOADED)));
+        assert_eq!(rejected, Err(GrpcError::refused(Code::Unavailable, OVERLOADED)));
         assert_eq!((share.used(), share.exhausted()), (800_000, 1));
         drop(others);
         let mut waiting = Box::pin(counted(&share, &arena, Code::Unavailable, std::future::pending::<()>()));

@@ -355,7 +355,7 @@ impl SliceEnd {
 
 #[cold]
 fn withheld(why: &str) -> GrpcError {
-    GrpcError::new(Code::Unavailable, format!("no configuration is served: {why}"))
+    GrpcError::refused(Code::Unavailable, format!("no configuration is served: {why}"))
 }
 
 impl Deref for WorkerArena<'_> {

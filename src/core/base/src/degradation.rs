@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
 
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use crate::metrics::{Collect, Collected, Family};
+use crate::time::Moment;
 
 /// The components of a process and their degradations. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -28,8 +28,7 @@ pub struct Degradation {
     /// One line: what is wrong, and what serves instead.
     pub why: String,
     /// Since when.
-    pub since: SystemTime,
-    started: Instant,
+    pub since: Moment,
 }
 
 impl Degradations {
@@ -42,14 +41,14 @@ impl Degradations {
             (Ok(()), None) => {}
             (Ok(()), Some(_)) if is_stopping => {}
             (Ok(()), Some(degradation)) => {
-                let (why, time) = (&degradation.why, degradation.started.elapsed());
+                let (why, time) = (&degradation.why, degradation.since.age());
                 info!(component, "{component} works again; for {time:.1?} it was degraded: {why}");
                 *known = None;
             }
             (Err(why), Some(degradation)) => degradation.why = why,
             (Err(why), None) => {
                 warn!(component, "{component} is degraded: {why}");
-                *known = Some(Degradation { why, since: SystemTime::now(), started: Instant::now() });
+                *known = Some(Degradation { why, since: Moment::now() });
             }
         }
     }

@@ -19,6 +19,7 @@
 //! | [`log`] | log records: scopes, levels, formats, sinks |
 //! | [`memory`] | returning free memory to the system |
 //! | [`metrics`] | the server's own metrics |
+//! | [`output_file`] | whether lines can be appended to a file |
 //! | [`pages`] | buffers of long messages |
 //! | [`pool`] | adaptive concurrency limits |
 //! | [`probe`] | liveness and readiness, and probe files |
@@ -55,6 +56,7 @@ pub mod log;
 pub mod looks;
 pub mod memory;
 pub mod metrics;
+pub mod output_file;
 pub mod pages;
 pub mod pool;
 pub mod probe;

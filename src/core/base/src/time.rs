@@ -1,11 +1,14 @@
-//! Timestamps and durations with the ranges of protobuf, and the grammar, text forms and error texts of Go's `time` package.
+//! Timestamps and durations with the ranges of protobuf, and the grammar, text forms and error texts of Go's `time` package; and moments that
+//! this process saw.
 //!
 //! `jiff` and `humantime` accept other texts and print others; both forms are visible to users and pinned by conformance cases.
 
 mod duration;
+mod moment;
 mod timestamp;
 
 pub use duration::SignedDuration;
+pub use moment::Moment;
 pub use timestamp::{TextForm, Timestamp, TimestampText};
 
 /// Appends `text` in double quotes the way Go's time package quotes user input in its error texts.

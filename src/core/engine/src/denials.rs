@@ -10,7 +10,6 @@ mod groups;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bumpalo::Bump;
 use parking_lot::Mutex;
@@ -29,6 +28,7 @@ use mixer_base::metrics::{Collect, Collected, Family};
 use mixer_base::rpc_code;
 use mixer_base::secrets::{SecretNames, mask_value};
 use mixer_base::shard::{self, ShardedCounters};
+use mixer_base::time::Moment;
 
 /// Maximum number of recorded denials.
 pub const KEPT: usize = 256;
@@ -142,7 +142,7 @@ pub struct Denial {
     /// Sequence number, from 1.
     pub id: u64,
     /// Time of the answer.
-    pub time: SystemTime,
+    pub time: Moment,
     /// Code of `google.rpc.Status`.
     pub code: i32,
     /// Message of the status. One that is too long to be kept ends in `…`.
@@ -189,7 +189,7 @@ struct Ring {
 #[derive(Clone)]
 struct RecordedDenial {
     id: u64,
-    time: SystemTime,
+    time: Moment,
     code: i32,
     snapshot: u64,
     /// What is secret under that snapshot.
@@ -306,7 +306,7 @@ impl Denials {
         });
         ring.kept.push_back(RecordedDenial {
             id,
-            time: SystemTime::now(),
+            time: Moment::now(),
             code: refusal.code,
             snapshot: snapshot.id.0,
             secrets: Arc::clone(&snapshot.secrets),

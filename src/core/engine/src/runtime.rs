@@ -31,6 +31,7 @@ mod rule_changes;
 mod together;
 mod told;
 mod type_changes;
+mod unenforced;
 mod withheld;
 
 pub use config_cache::{
@@ -46,6 +47,7 @@ pub use history::{History, HistoryEntry, Tally};
 pub use kept::KeptResource;
 pub use last_good::OnConfigError;
 pub use told::place_of;
+pub use unenforced::UnenforcedSince;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -58,7 +60,7 @@ use crate::check_cache::{AnswerEpoch, CheckAnswer, CheckCache, CheckCacheCounter
 use crate::denials::Denials;
 use crate::handler::HandlerTable;
 use crate::routing::RoutingTable;
-use crate::snapshot::{Snapshot, SnapshotId};
+use crate::snapshot::{Rules, Snapshot, SnapshotId};
 use mixer_attribute::Timestamp;
 use mixer_base::metrics::Metrics;
 use mixer_config::{Diagnostic, Diagnostics, Severity};
@@ -85,6 +87,8 @@ pub struct Published {
     pub cache_trouble: Option<Arc<str>>,
     /// Recent denials, shared by all tables.
     pub denials: Arc<Denials>,
+    /// Since when something is not enforced.
+    unenforced: unenforced::Since,
     /// What the examination after the publication found.
     suggestions: OnceLock<Arc<Diagnostics>>,
     /// The same of the table before.
@@ -195,6 +199,7 @@ impl Runtime {
         withheld: Option<Arc<str>>,
     ) -> Self {
         let denials = Arc::new(Denials::default());
+        let unenforced = unenforced::Since::default().next(&Rules::default(), routes.snapshot());
         let published = Published {
             routes,
             cache,
@@ -206,6 +211,7 @@ impl Runtime {
             cached: None,
             cache_trouble: None,
             denials: Arc::clone(&denials),
+            unenforced,
             suggestions: OnceLock::new(),
             earlier: Arc::default(),
         };
@@ -290,6 +296,8 @@ impl Runtime {
             }
         });
         let denials = Arc::clone(&self.denials);
+        let unenforced = before.unenforced.next(&before.routes.snapshot().rules, routes.snapshot());
+        unenforced.log_since(&before.unenforced, routes.snapshot());
         let published = Published {
             routes,
             cache,
@@ -301,6 +309,7 @@ impl Runtime {
             cached,
             cache_trouble,
             denials,
+            unenforced,
             suggestions: OnceLock::new(),
             earlier: Arc::clone(before.suggestions.get().unwrap_or(&before.earlier)),
         };

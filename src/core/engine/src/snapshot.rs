@@ -40,6 +40,7 @@ mod structure;
 mod suspicions;
 mod text_budget;
 mod trials;
+mod unenforced;
 mod unit;
 mod units;
 mod unnamed;
@@ -53,7 +54,7 @@ pub use build::SnapshotBuilder;
 pub use comparisons::{ClauseTest, clause};
 pub use dump::{
     ActionDump, AdapterDump, AdapterMetadataDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump,
-    InstanceDump, RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
+    InstanceDump, ResourceDump, RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
 };
 pub use extension::{
     ChargedAttribute, ConstantDimension, DecodedResource, ExtensionConfig, IncompleteAttribute,
@@ -83,4 +84,5 @@ pub(crate) use spills::conflicts as spill_conflicts;
 pub use spills::{is_spill_conflict, spill_directories};
 pub use structure::structure;
 pub(crate) use trials::{TRIAL_REJECTED, Trial, rejected_trials, trials_rejected_by_backend};
+pub use unenforced::{Unenforced, UnenforcedScope};
 pub(crate) use unit::KeptUnit;

@@ -29,7 +29,7 @@ use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResour
 use mixer_engine::snapshot::{
     ChargedAttribute, ConstantDimension, DecodedResource, ExtensionConfig, IncompleteAttribute,
     MappingOutline, NamespaceReference, QuotaReference, RequestNamespace, ResourceProblems, Snapshot,
-    SnapshotExtension,
+    SnapshotExtension, Unenforced,
 };
 
 use crate::known::known_types;
@@ -73,6 +73,8 @@ pub struct EnvoyConfig {
     pub(crate) domains: HashMap<Box<[u8]>, Arc<Domain>>,
     /// The quotas of `check_quotas` and `quotas`.
     quota_names: Vec<QuotaReference>,
+    /// The settings by which denials and limits are not enforced.
+    unenforced: Vec<Unenforced>,
     /// Whether there is any resource for Envoy.
     is_configured: bool,
     /// The problem of requests without a namespace, unless the configuration names one in another way than by `defaultNamespace`: that
@@ -185,7 +187,7 @@ pub(crate) struct CompiledMapping {
     pub(crate) source: MappedFrom,
     /// The value if the source has none.
     pub(crate) default: Option<OwnedValue>,
-    /// The value if that of the source is not of the type, unless it is the default.
+    /// The value if that of the source is none of the type; `None`: the default.
     pub(crate) malformed: Option<OwnedValue>,
     /// Whether it replaces a value that is already set.
     pub(crate) overwrite: bool,
@@ -303,6 +305,10 @@ impl ExtensionConfig for EnvoyConfig {
 
     fn namespaces(&self) -> &[NamespaceReference] {
         &self.namespaces
+    }
+
+    fn unenforced(&self) -> &[Unenforced] {
+        &self.unenforced
     }
 
     fn attribute_types(&self) -> &[(&'static str, ValueType)] {

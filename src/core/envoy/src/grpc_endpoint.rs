@@ -148,7 +148,9 @@ impl GrpcEndpoint {
             let mut taken = Unanswered::new(None, self.limits.shedder.as_deref(), started);
             taken.received = message.len();
             // The next message is read after the handlers have taken this one.
-            self.limits.pool.run(pin!(Some(stream.report(message))), None).await?;
+            let reported = self.limits.pool.run(pin!(Some(stream.report(message))), None).await;
+            taken.note(&reported);
+            reported?;
             stream.give_way().await;
             messages.set_kept(stream.kept());
             taken.end_with(Code::Ok, started.elapsed(), 0);

@@ -200,10 +200,9 @@ impl Endpoint {
         };
         let shedder = counters.and(self.shedder.as_deref());
         let mut unanswered = Unanswered::new(counters, shedder, started);
-        let received = &mut unanswered.received;
         let (code, response) = match role {
-            Role::Checks => self.check(&head, path, body, received).await,
-            Role::RateLimits => self.rate_limits(&head, path, body, received).await,
+            Role::Checks => self.check(&head, path, body, &mut unanswered).await,
+            Role::RateLimits => self.rate_limits(&head, path, body, &mut unanswered).await,
         };
         let sent = response.body().size_hint().exact().and_then(|sent| usize::try_from(sent).ok());
         unanswered.end_with(code, started.elapsed(), sent.unwrap_or(0));
@@ -215,8 +214,9 @@ impl Endpoint {
         head: &Parts,
         path: &str,
         body: HttpBody,
-        received: &mut usize,
+        call: &mut Unanswered<'_>,
     ) -> (Code, HttpResponse) {
+        call.is_refused = true;
         // For Envoy 503 is an error, so that its failure mode decides, and every other status is an answer.
         let refused = |code: Code, status: StatusCode, text: &str| {
             let result = if status == StatusCode::SERVICE_UNAVAILABLE { "error" } else { "deny" };
@@ -263,9 +263,11 @@ impl Endpoint {
         };
         let request = check_request(&head.method, check, &head.headers, source, &body);
         let request = request.encode_to_vec();
-        *received = request.len();
-        let call = pin!(Some(self.service.check_http(&request, &head.headers)));
-        match self.pool.run(call, None).await {
+        call.arrived(request.len());
+        let checked = pin!(Some(self.service.check_http(&request, &head.headers)));
+        let checked = self.pool.run(checked, None).await;
+        call.note(&checked);
+        match checked {
             Ok(response) => (Code::Ok, to_http(response)),
             Err(error) => (error.code, self.undecided(&error)),
         }
@@ -276,9 +278,10 @@ impl Endpoint {
         head: &Parts,
         path: &str,
         body: HttpBody,
-        received: &mut usize,
+        call: &mut Unanswered<'_>,
     ) -> (Code, HttpResponse) {
         let is_call = head.method == Method::POST && path == http_paths::JSON;
+        call.is_refused = true;
         let refused = |code: Code, status: StatusCode, text: &str| {
             if is_call {
                 self.service.count_unread();
@@ -299,10 +302,12 @@ impl Endpoint {
                 return refused(code, status, text);
             }
         };
-        *received = body.len();
+        call.arrived(body.len());
         let response = match (&head.method, path) {
             (&Method::POST, http_paths::JSON) => {
-                json::should_rate_limit(&self.service, &self.pool, &body).await
+                let (response, is_refused) = json::should_rate_limit(&self.service, &self.pool, &body).await;
+                call.is_refused = is_refused;
+                response
             }
             (&Method::GET, http_paths::ACTIVE_LIMITS) => {
                 self.page.answer(self.shared.runtime(), &head.headers).await

@@ -55,15 +55,15 @@ pub(super) fn set_mapped<'a>(
         if !mapping.overwrite && out.has(name) {
             continue;
         }
-        let default = || mapping.default.as_ref()?.as_value();
-        let value = match find(mapping, sources, &mut certificate, out.arena()) {
-            None => default(),
-            Some(content) => typed(content, mapping.value_type, out.arena()).or_else(|| {
-                failures += 1;
-                mapping.malformed.as_ref().map_or_else(default, |value| value.as_value())
-            }),
+        let (value, otherwise) = match find(mapping, sources, &mut certificate, out.arena()) {
+            None => (None, mapping.default.as_ref()),
+            Some(content) => {
+                let value = typed(content, mapping.value_type, out.arena());
+                failures += u32::from(value.is_none());
+                (value, mapping.malformed.as_ref().or(mapping.default.as_ref()))
+            }
         };
-        if let Some(value) = value {
+        if let Some(value) = value.or_else(|| otherwise?.as_value()) {
             out.set_slot(name, Some(mapping.slot), value);
         }
     }

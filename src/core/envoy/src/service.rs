@@ -298,7 +298,7 @@ impl EnvoyService {
     /// Errors: RESOURCE_EXHAUSTED under overload; the failure mode of the proxy decides then.
     fn admit(&self, demand: Demand) -> Result<(), GrpcError> {
         load_shedding::admit(self.worker.engine.shedder.as_deref(), demand)
-            .map_err(|message| GrpcError::new(Code::ResourceExhausted, message))
+            .map_err(|message| GrpcError::refused(Code::ResourceExhausted, message))
     }
 
     fn set_gauge(&self, family: Family, value: i64) {
@@ -360,7 +360,7 @@ fn require_enabled(enabled: bool, what: &str) -> Result<(), GrpcError> {
     if enabled {
         return Ok(());
     }
-    Err(GrpcError::new(Code::Unimplemented, format!("{what} are disabled by the envoybridge resource")))
+    Err(GrpcError::refused(Code::Unimplemented, format!("{what} are disabled by the envoybridge resource")))
 }
 
 fn now() -> Timestamp {

@@ -118,6 +118,9 @@ impl Host {
     ) -> Result<Self, StartError> {
         options.check().map_err(StartError::Settings)?;
         let log = Log::install(&options.log).map_err(|error| StartError::Component(error.0))?;
+        for suspicion in &options.suspicions {
+            tracing::warn!("{suspicion}");
+        }
         install_crypto_provider();
         mixer_base::memory::set_up_allocator(ARENAS);
         let background = tokio::runtime::Builder::new_multi_thread()

@@ -62,6 +62,8 @@ pub struct HostOptions {
     pub log: LogOptions,
     /// Whether every resource has a metric of its own.
     pub metric_per_resource: bool,
+    /// What is probably a mistake in what is given, for the log.
+    pub suspicions: Vec<String>,
     /// Time limit of the stop.
     pub shutdown_timeout: Duration,
 }
@@ -186,6 +188,7 @@ impl Default for HostOptions {
             readiness: probe("/healthReadiness"),
             log: LogOptions::default(),
             metric_per_resource: false,
+            suspicions: Vec::new(),
             shutdown_timeout: Duration::from_secs(10),
         }
     }

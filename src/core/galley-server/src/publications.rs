@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
+use mixer_base::time::Moment;
 use mixer_galley::Distributor;
 use mixer_mcp::{Cache, Publication, Snapshot};
 
@@ -13,7 +13,7 @@ use mixer_mcp::{Cache, Publication, Snapshot};
 #[derive(Debug)]
 pub struct Publications {
     cache: Arc<Cache>,
-    last: Mutex<BTreeMap<String, (Publication, SystemTime)>>,
+    last: Mutex<BTreeMap<String, (Publication, Moment)>>,
 }
 
 impl Publications {
@@ -33,7 +33,7 @@ impl Publications {
     }
 
     /// The last publication of every group, and when it was.
-    pub fn by_group(&self) -> BTreeMap<String, (Publication, SystemTime)> {
+    pub fn by_group(&self) -> BTreeMap<String, (Publication, Moment)> {
         self.last.lock().clone()
     }
 }
@@ -41,6 +41,6 @@ impl Publications {
 impl Distributor for Publications {
     fn distribute(&self, group: &str, snapshot: Arc<Snapshot>) {
         let number = self.cache.set_snapshot(group, snapshot);
-        self.last.lock().insert(group.to_owned(), (number, SystemTime::now()));
+        self.last.lock().insert(group.to_owned(), (number, Moment::now()));
     }
 }

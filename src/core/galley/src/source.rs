@@ -35,7 +35,7 @@ pub mod zookeeper;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
@@ -44,6 +44,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use mixer_base::task::Task;
+use mixer_base::time::Moment;
 use mixer_config::Diagnostic;
 
 use crate::event::{Batch, Event};
@@ -110,7 +111,7 @@ pub struct HealthState {
     /// Whether it reaches what it reads.
     pub is_connected: bool,
     /// What went wrong last, and when.
-    pub last_error: Option<(String, SystemTime)>,
+    pub last_error: Option<(String, Moment)>,
     /// Why something that was read is not published.
     pub held: Option<String>,
     /// Whether it is published by itself after some time.
@@ -136,7 +137,7 @@ impl Health {
 
     /// Something went wrong.
     pub fn failed(&self, why: impl Into<String>) {
-        self.0.lock().last_error = Some((why.into(), SystemTime::now()));
+        self.0.lock().last_error = Some((why.into(), Moment::now()));
     }
 
     /// What went wrong last is mended.

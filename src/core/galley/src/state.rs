@@ -1,10 +1,10 @@
 //! What operators see of a running pipeline.
 
 use std::collections::VecDeque;
-use std::time::SystemTime;
 
 use tokio::time::Instant;
 
+use mixer_base::time::Moment;
 use mixer_config::Diagnostic;
 
 use crate::event::Entry;
@@ -32,7 +32,7 @@ pub struct SourceState {
     /// The collections of which not everything was delivered since its last start.
     pub missing: Vec<&'static str>,
     /// What went wrong last, and when.
-    pub last_error: Option<(String, SystemTime)>,
+    pub last_error: Option<(String, Moment)>,
     /// Why something that was read is not published.
     pub held: Option<String>,
     /// Whether it is published by itself after some time.
@@ -136,7 +136,7 @@ pub enum EventKind {
 #[derive(Debug, Clone)]
 pub struct EventRecord {
     /// When.
-    pub at: SystemTime,
+    pub at: Moment,
     /// The index of the source.
     pub source: usize,
     /// What happened.
@@ -151,7 +151,7 @@ pub struct EventRecord {
 
 impl EventRecord {
     pub(crate) fn new(source: usize, kind: EventKind, collection: &'static str, name: &str) -> Self {
-        let at = SystemTime::now();
+        let at = Moment::now();
         Self { at, source, kind, collection, name: name.into(), version: Box::default() }
     }
 

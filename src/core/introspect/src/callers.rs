@@ -49,7 +49,7 @@ pub(super) fn json(server: &Server) -> Vec<Caller> {
             peer: c.peer.clone(),
             node: nodes.of(&c.peer),
             worker: c.worker,
-            since: seconds(c.since),
+            since: seconds(c.since.time()),
             calls: c.calls(),
         })
         .collect()

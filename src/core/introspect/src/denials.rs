@@ -45,7 +45,7 @@ fn all(server: &Server) -> Vec<Denial> {
 pub(super) fn json(server: &Server) -> Vec<Refused> {
     let refused = |d: &Denial| Refused {
         id: d.id,
-        time: milliseconds(d.time),
+        time: milliseconds(d.time.time()),
         code: d.code,
         status: status_name(d.code),
         message: d.message.clone(),
@@ -93,7 +93,7 @@ pub(super) fn groups_json(server: &Server) -> Grouped {
         service: group.service,
         caller: group.caller,
         count: group.count,
-        last: milliseconds(group.last),
+        last: milliseconds(group.last.time()),
         sample: group.sample,
     });
     Grouped { groups: groups.collect(), others }
@@ -233,7 +233,7 @@ fn item(denial: &Denial, known: &StoreContents) -> Markup {
                     // A request for a limit is no check.
                     @if denial.kind != DenialKind::Limit { a.button href={ "/explainz/?denial=" (denial.id) } { "Explain" } " " }
                     @if denial.kind == DenialKind::Rule { (rule(known, &denial.by)) " " }
-                    span.dim { "snapshot " (denial.snapshot) ", " (format::instant(denial.time)) } }
+                    span.dim { "snapshot " (denial.snapshot) ", " (format::instant(denial.time.time())) } }
                 @if denial.attributes.is_none() { p.dim { "The request was too large to be recorded." } }
                 dl.attributes { @for (name, value) in denial.attributes.iter().flatten() { dt { code { (name) } } dd { (escaped(value)) } } }
             }

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use maud::{Markup, html};
 use serde::{Serialize, Serializer};
 
 use super::{CacheStatus, Server, format};
+use mixer_base::time::Moment;
 use mixer_net::registry::ConnectionInfo;
 
 /// The services for Envoy of a server.
@@ -57,11 +57,11 @@ pub struct UnlimitedCalls {
     pub calls: u64,
     /// When the last one came; in RFC 3339.
     #[serde(serialize_with = "instant")]
-    pub last: SystemTime,
+    pub last: Moment,
 }
 
-fn instant<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&format::instant(*time))
+fn instant<S: Serializer>(moment: &Moment, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format::instant(moment.time()))
 }
 
 /// The descriptors that nothing limits; none without services for Envoy.

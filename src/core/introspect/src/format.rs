@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use maud::{Markup, html};
 
 use mixer_attribute::Timestamp;
+use mixer_base::time::Moment;
 
 /// `1.5 MiB`.
 pub fn bytes(count: f64) -> String {
@@ -94,10 +95,10 @@ pub fn long(duration: Duration) -> String {
 }
 
 /// Elapsed time, with the instant as tooltip.
-pub fn ago(then: SystemTime) -> Markup {
-    let age = SystemTime::now().duration_since(then).unwrap_or_default();
+pub fn ago(then: Moment) -> Markup {
+    let (age, time) = (then.age(), instant(then.time()));
     let text = if age < Duration::from_secs(1) { "now".to_owned() } else { format!("{} ago", long(age)) };
-    html! { time datetime=(instant(then)) title=(instant(then)) { (text) } }
+    html! { time datetime=(time) title=(time) { (text) } }
 }
 
 /// An instant in UTC, as in the log.

@@ -6,7 +6,7 @@
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use mixer_net::http::{has_known_host, is_cross_site};
 
 use super::{SharedConsole, page};
@@ -123,6 +123,9 @@ fn same(given: &str, wanted: &str) -> bool {
     given.len() == wanted.len() && given.iter().zip(wanted).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0
 }
 
+/// What answers of ControlZ have, by which its pages tell them from those of a proxy or of another program on its port.
+const OWN_ANSWER: HeaderName = HeaderName::from_static("x-controlz");
+
 /// Applies the guard and adds security headers.
 pub(super) async fn guard(State(shared): State<SharedConsole>, request: Request, next: Next) -> Response {
     let wants_page = request
@@ -147,6 +150,7 @@ pub(super) async fn guard(State(shared): State<SharedConsole>, request: Request,
     };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
+    headers.insert(OWN_ANSWER, HeaderValue::from_static("mixer"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));

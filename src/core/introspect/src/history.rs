@@ -53,6 +53,7 @@ pub(super) fn json(server: &Server) -> Vec<Entry> {
         id: e.id.0,
         published: e
             .published
+            .time()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
         took_seconds: e.took.as_secs_f64(),

@@ -44,7 +44,7 @@ pub(super) fn json(server: &Console) -> Home {
 pub(super) fn page(server: &Server) -> Response {
     let published = server.runtime.load_full();
     let trend = server.trend.view(server);
-    let up = server.begun.elapsed();
+    let up = server.started.age();
     let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
     let memory = Memory::now();
     let rules = super::rule_state::Effect::of(&published);
@@ -57,6 +57,7 @@ pub(super) fn page(server: &Server) -> Response {
             section #overview data-live {
                 (conditions(server))
                 (super::envoy::unlimited_notice(server))
+                (super::unenforced::notice(&published))
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
                 dl.figures.(columns(&trend)) {
                     (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))
@@ -72,7 +73,7 @@ pub(super) fn page(server: &Server) -> Response {
                     (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))
                     (format::figure("Memory", html! { a href="/memz/" { (format::bytes(memory.resident as f64)) } }, html! { "resident" }))
                     (format::figure("Callers", html! { a href="/callerz/" { (server.callers()) } }, html! { "connected" }))
-                    (format::figure("Up", format::long(up), html! { "since " (format::minute(server.started)) }))
+                    (format::figure("Up", format::long(up), html! { "since " (format::minute(server.started.time())) }))
                 }
                 div.plots {
                     (calls(&trend))
@@ -131,7 +132,7 @@ pub(super) fn conditions(server: &Console) -> Markup {
             div.notice.warn role="status" {
                 strong { "Degraded" }
                 ul { @for (name, degradation) in degraded {
-                    li { code { (name) } " " (format::message(&degradation.why)) ", since " (format::instant(degradation.since)) }
+                    li { code { (name) } " " (format::message(&degradation.why)) ", since " (format::instant(degradation.since.time())) " (" (format::ago(degradation.since)) ")" }
                 } }
             }
         }

@@ -50,9 +50,9 @@ mod series;
 mod signals;
 mod tasks;
 mod trend;
+mod unenforced;
 
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -65,6 +65,7 @@ use tokio::sync::Semaphore;
 use mixer_base::degradation::Degradations;
 use mixer_base::log::Log;
 use mixer_base::metrics::Metrics;
+use mixer_base::time::Moment;
 use mixer_config::store::ConfigStore;
 use mixer_engine::runtime::Runtime;
 use mixer_net::http::LargeAnswers;
@@ -164,9 +165,7 @@ pub struct Console {
     trend: trend::Trend,
     temporary: scopes::Temporary,
     answers: answers::Answers,
-    started: SystemTime,
-    /// The same, of a clock that nobody sets.
-    begun: Instant,
+    started: Moment,
 }
 
 type SharedConsole = Arc<Console>;
@@ -185,14 +184,13 @@ impl Console {
             trend: trend::Trend::new(&parts.metrics),
             temporary: scopes::Temporary::default(),
             answers: answers::Answers::default(),
-            started: SystemTime::now(),
-            begun: Instant::now(),
+            started: Moment::now(),
             parts,
         })
     }
 
     /// When the process began to serve ControlZ.
-    pub fn started(&self) -> SystemTime {
+    pub fn started(&self) -> Moment {
         self.started
     }
 

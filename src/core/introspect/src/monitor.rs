@@ -155,7 +155,7 @@ pub fn loads() -> serde_json::Value {
 /// The degraded components, by name: `{"why", "since"}`.
 pub fn degraded(degradations: &Degradations) -> serde_json::Value {
     let one = |(name, degradation): (&str, Degradation)| {
-        let since = Timestamp::from_system_time(degradation.since).rfc3339_micros().to_string();
+        let since = Timestamp::from_system_time(degradation.since.time()).rfc3339_micros().to_string();
         (name.to_owned(), serde_json::json!({ "why": degradation.why, "since": since }))
     };
     serde_json::Value::Object(degradations.list().into_iter().map(one).collect())

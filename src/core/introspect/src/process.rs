@@ -96,7 +96,7 @@ pub(super) fn page(server: &Console) -> Response {
         ("Address", address().to_string()),
         ("Threads", info.threads.to_string()),
         ("Open files", info.open_files.to_string()),
-        ("Started", format::instant(server.started)),
+        ("Started", format::instant(server.started.time())),
     ];
     Page {
         path: "/procz/",

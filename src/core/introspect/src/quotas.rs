@@ -11,6 +11,7 @@ use super::limits::DescriptorLimit;
 use super::page::Page;
 use super::{Server, configuration, format, plot};
 use mixer_base::secrets::{MASKED, is_secret, mask_text};
+use mixer_base::time::Moment;
 use mixer_engine::adapter::{QuotaKey, QuotaMode, QuotaSource, QuotaStatus, QuotaUse, SharedQuota};
 use mixer_engine::snapshot::{InstanceConfig, Snapshot};
 
@@ -229,16 +230,13 @@ impl From<SharedQuota> for Shared {
             lease_duration: lease.map(|length| length.as_secs_f64()),
             local_share_percent,
             answers: outage.is_none(),
-            away_since: outage.as_ref().and_then(|outage| begin(outage.lasts)).map(format::instant),
+            away_since: outage
+                .as_ref()
+                .map(|outage| format::instant(Moment::before_now(outage.lasts).time())),
             trouble: outage.map(|outage| mask_text(&outage.why).into_owned()),
             without_backend: without,
         }
     }
-}
-
-/// When something began that lasts so long.
-fn begin(lasts: Duration) -> Option<std::time::SystemTime> {
-    std::time::SystemTime::now().checked_sub(lasts)
 }
 
 fn is_exhausted(used: &QuotaUse) -> bool {
@@ -305,7 +303,7 @@ fn backend(shared: &SharedQuota) -> Markup {
                 None => { span.pill.good { "answers" } }
                 Some(outage) => {
                     span.pill.bad { "does not answer" } " "
-                    @if let Some(since) = begin(outage.lasts) { "since " (format::ago(since)) ": " }
+                    "since " (format::ago(Moment::before_now(outage.lasts))) ": "
                     span.trouble { (format::message(&mask_text(&outage.why))) }
                 }
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use mixer_base::time::Timestamp;
+use mixer_base::time::Moment;
 
 /// The number of a publication: of a call of [`Cache::set_snapshot`](crate::Cache::set_snapshot), from 1. A later one is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -21,7 +21,7 @@ pub struct Delivered {
     /// The publication that brought it.
     pub publication: Publication,
     /// When.
-    pub at: Timestamp,
+    pub at: Moment,
 }
 
 /// A version of a collection that a sink refused.
@@ -60,9 +60,9 @@ pub struct SinkRecord {
     /// The node id of its last request.
     pub node: String,
     /// When the stream began.
-    pub since: Timestamp,
+    pub since: Moment,
     /// When the stream ended, and why; `None` while it is open.
-    pub ended: Option<(Timestamp, String)>,
+    pub ended: Option<(Moment, String)>,
     /// By collection.
     pub collections: BTreeMap<Arc<str>, SinkCollectionRecord>,
 }
@@ -186,10 +186,6 @@ impl SinkRecord {
     }
 }
 
-fn now() -> Timestamp {
-    Timestamp::from_system_time(std::time::SystemTime::now())
-}
-
 impl Ledger {
     /// The streams that ended last, oldest first, and then the open ones, by number.
     pub fn sinks(&self) -> Vec<SinkRecord> {
@@ -310,7 +306,7 @@ impl Ledger {
             id,
             peer: peer.to_owned(),
             node: String::new(),
-            since: now(),
+            since: Moment::now(),
             ended: None,
             collections: BTreeMap::new(),
         };
@@ -322,7 +318,7 @@ impl Ledger {
         {
             let mut state = self.state.lock();
             let Some(mut record) = state.open.remove(&id) else { return };
-            record.ended = Some((now(), why.to_owned()));
+            record.ended = Some((Moment::now(), why.to_owned()));
             if state.ended.len() >= MAX_ENDED {
                 state.ended.pop_front();
             }
@@ -358,7 +354,7 @@ impl Ledger {
     }
 
     pub(crate) fn sent(&self, id: u64, collection: &Arc<str>, version: &Arc<str>, publication: Publication) {
-        let delivered = Delivered { version: Arc::clone(version), publication, at: now() };
+        let delivered = Delivered { version: Arc::clone(version), publication, at: Moment::now() };
         self.update(id, collection, |record| record.sent = Some(delivered));
     }
 
@@ -369,7 +365,7 @@ impl Ledger {
         version: &Arc<str>,
         publication: Publication,
     ) {
-        let delivered = Delivered { version: Arc::clone(version), publication, at: now() };
+        let delivered = Delivered { version: Arc::clone(version), publication, at: Moment::now() };
         self.update(id, collection, |record| {
             record.acknowledged = Some(delivered);
             record.refused = None;
@@ -385,7 +381,7 @@ impl Ledger {
         code: i32,
         message: &str,
     ) {
-        let delivered = Delivered { version: Arc::clone(version), publication, at: now() };
+        let delivered = Delivered { version: Arc::clone(version), publication, at: Moment::now() };
         let refused = Refused { delivered, code, message: message.to_owned() };
         self.update(id, collection, |record| record.refused = Some(refused));
         self.notify();

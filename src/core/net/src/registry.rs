@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 use parking_lot::Mutex;
+
+use mixer_base::time::Moment;
 
 /// The open connections of a server.
 #[derive(Debug, Default)]
@@ -28,7 +29,7 @@ pub struct ConnectionInfo {
     /// Index of its worker; `None` for a connection of an endpoint over HTTP, which has a thread of its own.
     pub worker: Option<usize>,
     /// Time of registration.
-    pub since: SystemTime,
+    pub since: Moment,
     calls: AtomicU64,
 }
 
@@ -70,7 +71,7 @@ impl ConnectionRegistry {
     /// Registers the connection of `peer` on a worker, if it has one.
     pub fn register(self: &Arc<Self>, peer: String, worker: Option<usize>) -> Registration {
         let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
-        let since = SystemTime::now();
+        let since = Moment::now();
         let connection = Arc::new(ConnectionInfo { id, peer, worker, since, calls: AtomicU64::new(0) });
         self.connections.lock().insert(id, Arc::clone(&connection));
         Registration { registry: Arc::clone(self), connection }

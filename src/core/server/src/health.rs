@@ -15,6 +15,7 @@
 //! | --- | --- |
 //! | `config-cache` | the cache of the last good configuration is not what it should be |
 //! | `configuration` | resources serve in their previous version, or what has an error does not serve |
+//! | `enforcement` | checks or rate limits are answered OK whatever was decided: shadow mode |
 //! | `handlers` | handlers answer otherwise than their configuration says, or their calls fail |
 //! | `log` | a log target cannot be written |
 //! | `store` | the configuration store cannot be read |
@@ -32,6 +33,7 @@ use axum::routing::get;
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::{self, FaultSender};
+use mixer_attribute::Timestamp;
 use mixer_base::degradation::Degradations;
 use mixer_base::log::Log;
 use mixer_base::probe::{Availability, ProbeEmitter};
@@ -39,7 +41,8 @@ use mixer_base::secrets::mask_text;
 use mixer_config::store::{ConfigStore, Outage};
 use mixer_config::{Diagnostic, Severity};
 use mixer_engine::decision::DecisionLog;
-use mixer_engine::runtime::{OnConfigError, Published, Runtime, is_about_serving, place_of};
+use mixer_engine::runtime::{OnConfigError, Published, Runtime, UnenforcedSince, is_about_serving, place_of};
+use mixer_engine::snapshot::UnenforcedScope;
 use mixer_introspect::monitor;
 use mixer_net::workers::WorkerGroup;
 
@@ -85,6 +88,7 @@ impl Health {
                 let mut members = [
                     ("degraded", monitor::degraded(&degradations)),
                     ("configuration", configuration(&store, &published)),
+                    ("notEnforced", not_enforced(&published)),
                     ("loads", monitor::loads()),
                 ];
                 if !is_whole {
@@ -193,6 +197,26 @@ fn configuration(store: &ServedStore, published: &Published) -> serde_json::Valu
     })
 }
 
+/// What decides about calls without being enforced: how much, and the first.
+fn not_enforced(published: &Published) -> serde_json::Value {
+    let all = published.unenforced();
+    let listed = all.iter().take(LISTED).map(|UnenforcedSince { what, since }| {
+        let scope = match what.scope {
+            UnenforcedScope::Service => "service",
+            UnenforcedScope::Rule => "rule",
+        };
+        serde_json::json!({
+            "scope": scope,
+            "what": what.what,
+            "resource": what.resource.to_string(),
+            "place": what.place,
+            "since": Timestamp::from_system_time(since.time()).rfc3339_micros().to_string(),
+            "ageSeconds": since.age().as_secs(),
+        })
+    });
+    serde_json::json!({ "count": all.len(), "first": listed.collect::<Vec<_>>() })
+}
+
 /// The error to mend first as JSON.
 fn first_error(published: &Published) -> Option<serde_json::Value> {
     let first = published.first_error()?;
@@ -285,11 +309,12 @@ impl Conditions {
 pub(super) fn of_configuration(
     published: &Published,
     on_error: OnConfigError,
-) -> [(&'static str, Result<(), String>); 4] {
+) -> [(&'static str, Result<(), String>); 5] {
     let cache = published.cache_trouble.as_deref().map_or(Ok(()), |why| Err(why.to_owned()));
     [
         ("config-cache", cache),
         ("configuration", in_previous_version(published).and_then(|()| as_written(published, on_error))),
+        ("enforcement", published.enforces()),
         ("handlers", as_configured(published)),
         ("store-empty", anything(published)),
     ]
@@ -298,6 +323,9 @@ pub(super) fn of_configuration(
 /// Errors: that nothing is configured.
 fn anything(published: &Published) -> Result<(), String> {
     match published.is_void() {
+        true if published.problems(Severity::Error) > 0 => {
+            Err("no rule and no handler serves, because of errors: every call is allowed".to_owned())
+        }
         true => Err("the configuration has no rule and no handler: every call is allowed".to_owned()),
         false => Ok(()),
     }

@@ -43,7 +43,11 @@ impl ApiService {
             mixer,
             check: method("istio.mixer.v1.Mixer/Check"),
             report: method("istio.mixer.v1.Mixer/Report"),
-            explain: UnaryMethod::new(CallLimits { pool: CallPool::unbounded(), ..limits.clone() }, None),
+            explain: UnaryMethod::new(
+                // Not admitted by load shedding, which their latency is nothing for.
+                CallLimits { pool: CallPool::unbounded(), shedder: None, ..limits.clone() },
+                None,
+            ),
             envoy: None,
             tonic,
             stopping,

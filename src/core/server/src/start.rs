@@ -299,6 +299,7 @@ impl Start<'_> {
         self.inherited =
             effects.inherited_sockets().map_err(|e| StartError::because("unable to listen", e))?;
         self.refuse_unserved_sockets()?;
+        self.tell_lost_settings();
         let api_address = match &self.inherited.grpc {
             Some(socket) => socket.address(),
             None => options.listen_address().map_err(|e| StartError::because("unable to listen", e))?,

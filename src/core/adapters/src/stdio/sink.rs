@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::{LogStream, Params};
 use crate::lines::Lines;
+use mixer_base::output_file::{self, Obstacle, OutputUse};
 use mixer_base::regular_file;
 use mixer_base::rotate::{RotatingFile, RotationPolicy, append_to, os_text};
 use mixer_delivery::{Holds, Items as _};
@@ -20,6 +21,8 @@ use mixer_engine::adapter::Env;
 
 const MEBIBYTE: u64 = 1 << 20;
 const DEFAULT_MEBIBYTES: u64 = 100;
+/// compat(1.3): lumberjack creates directories.
+pub(super) const ROTATED: OutputUse = OutputUse { is_rotated: true, creates_directories: true };
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// An open sink.
@@ -65,7 +68,13 @@ impl Sink {
                 regular_file::try_append(path).map_err(refuse)?;
                 standard(&io::stderr(), &STDERR)
             }
-            LogStream::RotatedFile if is_rehearsal => standard(&io::stderr(), &STDERR),
+            LogStream::RotatedFile if is_rehearsal => match output_file::examine(path, ROTATED) {
+                Err(Obstacle::Access(why)) => {
+                    Err(format!("couldn't open sink \"{}\": {why}", path.display()))
+                }
+                // A server loses lines only once the disk is full.
+                Ok(()) | Err(Obstacle::Space(_)) => standard(&io::stderr(), &STDERR),
+            },
             LogStream::File => append_to(path).map(|file| Sink::File(file, path.to_owned())).map_err(refuse),
             LogStream::RotatedFile => {
                 let files = env.commons.get::<RotatedFiles>();

@@ -1,5 +1,9 @@
 //! What the handlers of an adapter talk to, for `doctor`.
 
+use std::path::PathBuf;
+
+use mixer_base::output_file::OutputUse;
+
 /// The backends of a handler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backends {
@@ -10,6 +14,8 @@ pub enum Backends {
     AskHandler,
     /// Handlers send to these addresses in the background.
     Addresses(Vec<BackendAddress>),
+    /// Handlers append lines to this file.
+    File(PathBuf, OutputUse),
 }
 
 /// Where a handler sends something.

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher};
 use std::net::IpAddr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -13,6 +13,7 @@ use mixer_attribute::text::{ip_from_bytes, text};
 use mixer_attribute::{AttributeBag, Value};
 use mixer_base::secrets::mask_value;
 use mixer_base::shard;
+use mixer_base::time::Moment;
 
 /// Most groups of a shard. Beyond it, the one that was counted least recently is left out of the list.
 pub const MAX_GROUPS: usize = 128;
@@ -60,7 +61,7 @@ pub struct DenialGroup {
     /// The number of denials.
     pub count: u64,
     /// The time of the last one.
-    pub last: SystemTime,
+    pub last: Moment,
     /// The id of the last one that was recorded; its record may be gone.
     pub sample: Option<u64>,
 }
@@ -159,7 +160,7 @@ impl Groups {
         let key = hasher.finish();
         let Some(shard) = self.shards.get(shard::current()) else { return (GroupKey(key), false) };
         let mut table = shard.0.lock();
-        let now = SystemTime::now();
+        let now = Moment::now();
         if let Some((group, sampled)) = table.groups.get_mut(&key) {
             group.count += 1;
             group.last = now;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, StreamExt as _};
@@ -14,6 +15,7 @@ use crate::snapshot::{HandlerBinding, Snapshot};
 use crate::template::Variety;
 use mixer_base::dial::dial_any;
 use mixer_base::secrets::mask_address;
+use mixer_base::output_file::{self, Obstacle, OutputUse};
 
 /// Handlers that are probed at once.
 const AT_ONCE: usize = 16;
@@ -29,6 +31,8 @@ pub struct ProbedHandler {
     pub adapter: String,
     /// Whether calls wait for its backend: checks, quotas and generated attributes.
     pub decides: bool,
+    /// What is in the way of a file that it writes.
+    pub obstacle: Option<Obstacle>,
     /// What was reached. Errors: why it cannot be built, or its backend not be reached.
     pub found: Result<String, String>,
 }
@@ -52,10 +56,17 @@ async fn probe_one(
     limit: Duration,
 ) -> Option<ProbedHandler> {
     let config = &binding.handler;
-    let found = match config.adapter.backends(&config.params) {
+    let backends = config.adapter.backends(&config.params);
+    let mut obstacle = None;
+    let found = match backends {
         Backends::None => return None,
         Backends::Addresses(addresses) if addresses.is_empty() => return None,
         Backends::Addresses(addresses) => reach_all(&addresses, limit).await,
+        Backends::File(path, how) => {
+            let found = examine_file(path, how, limit).await;
+            obstacle = found.as_ref().err().cloned();
+            found.map_err(|obstacle| obstacle.to_string())
+        }
         Backends::AskHandler => match build_one(binding, signature_of(binding), environment).await {
             Err(failure) => Err(failure.text),
             Ok(handler) => {
@@ -69,8 +80,22 @@ async fn probe_one(
         name: config.name.to_string(),
         adapter: config.adapter_name().to_owned(),
         decides: binding.instances.iter().any(|instance| instance.template().variety != Variety::Report),
+        obstacle,
         found,
     })
+}
+
+/// Errors: why it cannot be written. A disk that hangs is not waited for.
+async fn examine_file(path: PathBuf, how: OutputUse, limit: Duration) -> Result<String, Obstacle> {
+    let name = path.display().to_string();
+    let examined = tokio::task::spawn_blocking(move || output_file::examine(&path, how));
+    match tokio::time::timeout(limit, examined).await {
+        Ok(Ok(examined)) => examined.map(|()| format!("`{name}` can be written")),
+        Ok(Err(_)) => Err(Obstacle::Access(format!("`{name}`: the examination panicked"))),
+        Err(_) => {
+            Err(Obstacle::Access(format!("`{name}`: the file system does not answer within {limit:?}")))
+        }
+    }
 }
 
 async fn reach_all(addresses: &[BackendAddress], limit: Duration) -> Result<String, String> {
@@ -158,6 +183,17 @@ mod tests {
         ] {
             assert_eq!(place_of(url), place, "{url}");
         }
+    }
+
+    #[tokio::test]
+    async fn files_are_examined() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, limit) = (directory.path().join("lines"), Duration::from_secs(30));
+        let how = OutputUse::default();
+        let found = examine_file(path.clone(), how, limit).await;
+        assert_eq!(found, Ok(format!("`{}` can be written", path.display())));
+        let found = examine_file(path.join("x"), how, limit).await;
+        assert!(found.unwrap_err().to_string().contains("does not exist"));
     }
 
     #[tokio::test]

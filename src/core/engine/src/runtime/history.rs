@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::differences::ResourceChange;
 use crate::snapshot::SnapshotId;
+use mixer_base::time::Moment;
 use mixer_config::{RawResource, ResourceKey};
 
 /// Maximum number of entries.
@@ -43,7 +44,7 @@ pub struct HistoryEntry {
     /// Its id.
     pub id: SnapshotId,
     /// When it was published.
-    pub published: SystemTime,
+    pub published: Moment,
     /// Time from the start of the build to publication.
     pub took: Duration,
     /// Whether it serves; otherwise the one before it went on, or none did.
@@ -72,7 +73,7 @@ impl HistoryEntry {
         tally: Tally,
     ) -> Self {
         changes.truncate(MAX_CHANGES);
-        Self { id, published: SystemTime::now(), took, is_applied: true, changed, tally, changes }
+        Self { id, published: Moment::now(), took, is_applied: true, changed, tally, changes }
     }
 
     /// Whether the list of changes is truncated.

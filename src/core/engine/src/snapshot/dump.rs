@@ -10,7 +10,8 @@ use super::{HeaderOperationConfig, HeaderOperationKind, RuleConfig, Snapshot};
 use crate::template::TEMPLATES;
 use mixer_base::scheduling::let_others_run;
 use mixer_base::secrets::{mask_document, mask_text};
-use mixer_config::{Diagnostic, Origin, ResourceKey};
+use mixer_config::message::Field as _;
+use mixer_config::{Diagnostic, Origin, RawResource, ResourceKey};
 
 /// Everything in a snapshot, sorted by name. Serialises to the JSON of `snapshot dump`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +41,9 @@ pub struct SnapshotDump {
     pub adapter_metadatas: Vec<AdapterMetadataDump>,
     /// Declared attributes.
     pub attributes: Vec<AttributeDump>,
+    /// Resources of other kinds in force: for Envoy, and roles of `rbac`. `None` in a dump of an earlier version.
+    #[serde(default)]
+    pub resources: Option<Vec<ResourceDump>>,
     /// Problems of the configuration.
     pub errors: Vec<ErrorDump>,
     /// Full names of the resources that a running server serves in their previous version.
@@ -116,6 +120,9 @@ pub struct HandlerDump {
     pub dynamic: bool,
     /// Effective parameters, including defaults.
     pub params: Value,
+    /// Its failure policy, if it has one: `deny`, `allow` or `lastKnown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<String>,
     /// Number of actions that use it.
     pub references: usize,
     /// Its position.
@@ -167,6 +174,9 @@ pub struct RuleDump {
     /// Whether it is in dry run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+    /// Its failure policy, if it has one: `deny`, `allow` or `lastKnown`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<String>,
     /// Whether it refuses what no rule allows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub denies_by_default: bool,
@@ -216,6 +226,18 @@ pub struct AttributeDump {
     pub source: String,
 }
 
+/// A resource of another kind than those above.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceDump {
+    /// Full name.
+    pub name: String,
+    /// Its document, without what identifies it.
+    pub document: Value,
+    /// Its source.
+    pub source: SourceDump,
+}
+
 /// A problem of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -261,6 +283,9 @@ impl SnapshotDump {
         for handler in &mut self.handlers {
             mask_document(&mut handler.params);
         }
+        for resource in self.resources.iter_mut().flatten() {
+            mask_document(&mut resource.document);
+        }
     }
 }
 
@@ -289,6 +314,8 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
     instances.sort_by(|a, b| a.name.cmp(&b.name));
     let mut rules: Vec<RuleDump> = snapshot.rules.iter().map(|r| rule(r)).collect();
     rules.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut resources: Vec<ResourceDump> = snapshot.extension_resources.iter().map(|r| resource(r)).collect();
+    resources.sort_by(|a, b| a.name.cmp(&b.name));
     SnapshotDump {
         api_version: "mixer/v1".to_owned(),
         kind: "Snapshot".to_owned(),
@@ -321,6 +348,7 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
                 source: attribute_source(name),
             })
             .collect(),
+        resources: Some(resources),
         errors: snapshot.diagnostics.iter().map(Into::into).collect(),
         kept: Vec::new(),
     }
@@ -395,6 +423,7 @@ fn handler(uses: &UseCounts<'_>, config: &super::HandlerConfig) -> HandlerDump {
         adapter: config.adapter_name().to_owned(),
         dynamic: config.external.is_some(),
         params: config.params.to_json(),
+        on_error: config.on_error.map(|policy| policy.name().to_owned()),
         references: uses.handlers.get(&config.key).copied().unwrap_or(0),
         source: (&config.origin).into(),
     }
@@ -419,6 +448,15 @@ fn instance(uses: &UseCounts<'_>, config: &super::InstanceConfig) -> InstanceDum
     }
 }
 
+fn resource(resource: &RawResource) -> ResourceDump {
+    let_others_run();
+    let mut document = resource.document().to_json();
+    if let Some(members) = document.as_object_mut() {
+        members.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
+    }
+    ResourceDump { name: resource.key.to_string(), document, source: (&resource.origin).into() }
+}
+
 fn rule(config: &RuleConfig) -> RuleDump {
     let_others_run();
     RuleDump {
@@ -439,6 +477,7 @@ fn rule(config: &RuleConfig) -> RuleDump {
         response_header_operations: operations(&config.response_headers),
         language: config.language.name().to_owned(),
         dry_run: config.dry_run,
+        on_error: config.on_error.map(|policy| policy.name().to_owned()),
         denies_by_default: config.denies_by_default,
         allows_everywhere: config.allows_everywhere,
         source: (&config.origin).into(),

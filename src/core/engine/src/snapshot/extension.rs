@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::annotations;
 use super::kind::GROUP;
 use super::problems::ResourceProblems;
+use super::unenforced::Unenforced;
 use super::unit::{Built, Located, Unit};
 use crate::adapter::{AdapterResources, BoundInstance, Inventory};
 
@@ -115,6 +116,11 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
 
     /// The namespaces that it gives requests.
     fn namespaces(&self) -> &[NamespaceReference] {
+        &[]
+    }
+
+    /// The settings by which a service decides and enforces nothing.
+    fn unenforced(&self) -> &[Unenforced] {
         &[]
     }
 
@@ -306,6 +312,8 @@ impl ResourcesByAdapter {
 #[derive(Debug)]
 pub(super) struct ExtensionConfigs {
     pub(super) configs: Arc<[Arc<dyn ExtensionConfig>]>,
+    /// The resources that they are assembled from.
+    pub(super) assembled: Arc<[Arc<RawResource>]>,
     /// Those for adapters.
     pub(super) resources: ResourcesByAdapter,
     /// What is secret with the attributes that they declare to be.
@@ -322,6 +330,8 @@ impl ExtensionConfigs {
     ) -> Self {
         let mut diagnostics = Diagnostics::new();
         let mut by_adapter = ResourcesByAdapter::default();
+        let in_force = units.values().filter(|unit| unit.state.is_some());
+        let assembled = in_force.filter_map(|unit| unit.in_force.clone()).collect();
         let configs = registry.extensions.iter().map(|extension| {
             let own = units.iter().filter(|(key, _)| extension.kinds().contains(&&*key.kind));
             let in_force: Vec<_> = own
@@ -338,7 +348,7 @@ impl ExtensionConfigs {
         });
         let configs: Arc<[Arc<dyn ExtensionConfig>]> = configs.collect();
         let secrets = Arc::new(configs.iter().flat_map(|config| config.secret_attributes()).collect());
-        Self { configs, resources: by_adapter, secrets, diagnostics }
+        Self { configs, assembled, resources: by_adapter, secrets, diagnostics }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::template::{TemplateInfo, Variety};
 use mixer_attribute::{SlotId, Vocabulary};
 use mixer_base::secrets::SecretNames;
 use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
-use mixer_config::{Diagnostics, Origin, ResourceKey};
+use mixer_config::{Diagnostics, Origin, RawResource, ResourceKey};
 use mixer_expr::{Language, Program};
 
 /// The id of a snapshot: 0 for the empty one at start, incremented by every build.
@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub diagnostics: Diagnostics,
     /// The configurations of extensions.
     pub extensions: Arc<[Arc<dyn ExtensionConfig>]>,
+    /// The resources of extensions in force, by key.
+    pub extension_resources: Arc<[Arc<RawResource>]>,
     /// The registry it was built with.
     pub registry: Registry,
     /// Counts for the metrics.

@@ -9,7 +9,9 @@ use regex::RegexBuilder;
 
 use self::namespaces::{SELECTORS, Selects};
 use super::addresses::{HttpSourceIp, OriginIp};
-use super::settings::{AttributeMapping, BridgeSettings, Mapping, MappingSource, QuotaRule, StringMatch};
+use super::settings::{
+    AttributeMapping, BridgeSettings, Mapping, MappingSource, Mode, QuotaRule, StringMatch,
+};
 use super::{
     CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, QuotaSelector,
     StaticAttribute, TextTest, Wildcard, Written, pitfall,
@@ -17,7 +19,7 @@ use super::{
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, RawResource};
-use mixer_engine::snapshot::{QuotaNamespaces, QuotaReference};
+use mixer_engine::snapshot::{QuotaNamespaces, QuotaReference, Unenforced};
 
 /// Names of access-log types by number.
 const ACCESS_LOG_TYPES: [&str; 15] = [
@@ -37,6 +39,12 @@ const ACCESS_LOG_TYPES: [&str; 15] = [
     "UdpSessionEnd",
     "TcpConnectionStart",
 ];
+
+/// What follows from shadow mode of checks.
+const SHADOW_CHECKS: &str = "`mode: shadow`: every check of Envoy is answered OK, whatever the rules say";
+/// What follows from shadow mode of rate limits.
+const SHADOW_LIMITS: &str =
+    "`shadow: true`: every rate limit call of Envoy is answered OK, whatever the limits say";
 
 /// The assembled configuration and its diagnostics.
 #[derive(Debug, Default)]
@@ -177,6 +185,7 @@ impl Assembler<'_> {
         self.config.settings = settings.clone();
         self.selects = Selects::of(&settings.check);
         self.settings_namespaces(settings, resource);
+        self.unenforced(settings, resource);
         self.config.origin_ip = OriginIp::parse(&settings.check.origin_ip).unwrap_or_else(|| {
             let text = format!("`{}` is not a source of origin.ip", settings.check.origin_ip);
             let problem =
@@ -255,6 +264,22 @@ impl Assembler<'_> {
                 self.problem(resource, problem);
             }
             self.config.quotas.push(selector);
+        }
+    }
+
+    /// Notes by which settings denials and limits are not enforced.
+    fn unenforced(&mut self, settings: &BridgeSettings, resource: Option<&RawResource>) {
+        let Some(resource) = resource else { return };
+        let spec = FieldPath::root().field("spec");
+        for (is_set, field, what) in [
+            (settings.check.mode == Mode::Shadow, spec.field("check").field("mode"), SHADOW_CHECKS),
+            (settings.ratelimit.shadow, spec.field("ratelimit").field("shadow"), SHADOW_LIMITS),
+        ] {
+            if is_set {
+                let line = self.positions.span(&resource.origin, &field).start.line;
+                let unenforced = Unenforced::service(what, &resource.key, &resource.origin, line);
+                self.config.unenforced.push(unenforced);
+            }
         }
     }
 
@@ -444,15 +469,15 @@ impl Assembler<'_> {
         if let Some(problem) = pitfall::claimed(name, &source, field.field("from")) {
             self.problem(Some(resource), problem);
         }
-        let mut fallback = |text: &Option<String>, of: &'static str| {
+        let mut constant = |text: &Option<String>, member: &str| {
             let Some(text) = text else { return Some(None) };
             if self.selects.has(name) {
-                self.names_namespace(text, field.field(of), Some(resource));
+                self.names_namespace(text, field.field(member), Some(resource));
             }
-            self.constant(name, text, value_type, field.field(of), Some(resource)).map(Some)
+            self.constant(name, text, value_type, field.field(member), Some(resource)).map(Some)
         };
-        let default = fallback(&mapping.default, "default")?;
-        let malformed = fallback(&mapping.malformed, "malformed")?;
+        let default = constant(&mapping.default, "default")?;
+        let malformed = constant(&mapping.malformed, "malformed")?;
         let line = self.positions.span(&resource.origin, field).start.line;
         Some(CompiledMapping {
             attribute: name.as_str().into(),

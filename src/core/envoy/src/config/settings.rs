@@ -339,7 +339,7 @@ mixer_config::message! {
         3 default: Option<String> = None;
         /// Whether it replaces a value that is already set.
         4 overwrite: bool = true;
-        /// The value if that of the source is not of the attribute's type, as text; `default` unless it is written.
+        /// The value if what the source has is none of the type of the attribute, as text; without it, `default`.
         5 malformed: Option<String> = None;
     }
 }

@@ -21,27 +21,35 @@ use mixer_net::http::{HttpResponse, answer};
 use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse, rate_limit_response};
 
-/// 200 within the limits, 429 over a limit, 400 for an invalid request and for a failure.
-pub(super) async fn should_rate_limit(service: &EnvoyService, pool: &CallPool, body: &[u8]) -> HttpResponse {
+/// 200 within the limits, 429 over a limit, 400 for an invalid request and for a failure. Also whether the call was refused before anything
+/// was counted.
+pub(super) async fn should_rate_limit(
+    service: &EnvoyService,
+    pool: &CallPool,
+    body: &[u8],
+) -> (HttpResponse, bool) {
     let request = match read(body) {
         Ok(request) => request,
-        Err(text) => return plain(StatusCode::BAD_REQUEST, &format!("{text}\n")),
+        Err(text) => return (plain(StatusCode::BAD_REQUEST, &format!("{text}\n")), true),
     };
     let caller = CallInfo { principal: CallerPrincipal::Unverified, ..CallInfo::default() };
     let call = pin!(Some(service.should_rate_limit(request.encode_to_vec().into(), caller)));
     let framed = match pool.run(call, None).await {
         Ok(framed) => framed,
-        Err(error) => return plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message)),
+        Err(error) => {
+            let response = plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message));
+            return (response, error.is_refusal);
+        }
     };
     let Ok(response) = RateLimitResponse::decode(unframed(&framed)) else {
-        return plain(StatusCode::INTERNAL_SERVER_ERROR, "the response cannot be encoded\n");
+        return (plain(StatusCode::INTERNAL_SERVER_ERROR, "the response cannot be encoded\n"), false);
     };
     let status = match response.overall_code() {
         rate_limit_response::Code::Ok => StatusCode::OK,
         rate_limit_response::Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,
         rate_limit_response::Code::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    answer(status, "application/json", json_of(&response).to_string())
+    (answer(status, "application/json", json_of(&response).to_string()), false)
 }
 
 /// Decodes a request. Errors: what is wrong with it. A member that nobody reads is an error: a limit that is misspelt would limit nothing.

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::config::{EnvoyConfig, Unmatched};
 use crate::descriptor::Descriptor;
 use mixer_base::log::escaped;
+use mixer_base::time::Moment;
 use mixer_config::message::suggestion;
 use mixer_engine::snapshot::SnapshotId;
 
@@ -36,7 +37,7 @@ pub struct UnlimitedCalls {
     /// Their number since the configuration was published.
     pub calls: u64,
     /// When the last one came.
-    pub last: SystemTime,
+    pub last: Moment,
 }
 
 /// All such calls under a configuration.
@@ -56,7 +57,7 @@ pub(crate) struct Group {
     keys: String,
     why: String,
     calls: AtomicU64,
-    /// In seconds since 1970.
+    /// In seconds since the table began.
     last: AtomicU64,
 }
 
@@ -64,6 +65,7 @@ pub(crate) struct Group {
 #[derive(Debug)]
 pub(crate) struct Table {
     id: SnapshotId,
+    began: Moment,
     hasher: foldhash::quality::RandomState,
     groups: Mutex<Vec<Arc<Group>>>,
     others: AtomicU64,
@@ -86,7 +88,14 @@ impl Tables {
             current.as_ref().map(|before| before.groups.lock().iter().map(|group| group.key).collect());
         let hasher = current.as_ref().map(|before| before.hasher.clone()).unwrap_or_default();
         let told = told.unwrap_or_default();
-        let table = Arc::new(Table { id, hasher, groups: Mutex::default(), others: AtomicU64::new(0), told });
+        let table = Arc::new(Table {
+            id,
+            began: Moment::now(),
+            hasher,
+            groups: Mutex::default(),
+            others: AtomicU64::new(0),
+            told,
+        });
         if current.as_ref().is_none_or(|current| current.id <= id) {
             *current = Some(Arc::clone(&table));
         }
@@ -107,7 +116,7 @@ impl Table {
             keys: group.keys.clone(),
             why: group.why.clone(),
             calls: group.calls.load(Ordering::Relaxed),
-            last: UNIX_EPOCH + Duration::from_secs(group.last.load(Ordering::Relaxed)),
+            last: self.began.after(Duration::from_secs(group.last.load(Ordering::Relaxed))),
         };
         let mut groups: Vec<UnlimitedCalls> = self.groups.lock().iter().map(of).collect();
         groups.sort_by(|a, b| {
@@ -176,15 +185,9 @@ impl Known {
         self.table.id
     }
 
-    /// Counts a descriptor for which there is no limit and no quota, whatever is for the others of its call. `now` is in seconds since 1970. Cost: a
+    /// Counts a descriptor for which there is no limit and no quota, whatever is for the others of its call. Cost: a
     /// hash of the keys; a look at the limits of the domain for the first one of a worker with these keys.
-    pub(crate) fn count(
-        &mut self,
-        domain: &[u8],
-        descriptor: &Descriptor<'_>,
-        config: &EnvoyConfig,
-        now: u64,
-    ) {
+    pub(crate) fn count(&mut self, domain: &[u8], descriptor: &Descriptor<'_>, config: &EnvoyConfig) {
         let mut hasher = self.table.hasher.build_hasher();
         domain.hash(&mut hasher);
         descriptor.entries.iter().for_each(|(key, _)| key.hash(&mut hasher));
@@ -206,7 +209,7 @@ impl Known {
             Call::Expected => {}
             Call::Told(group) => {
                 group.calls.fetch_add(1, Ordering::Relaxed);
-                group.last.fetch_max(now, Ordering::Relaxed);
+                group.last.fetch_max(self.table.began.age().as_secs(), Ordering::Relaxed);
             }
             Call::Other => drop(self.table.others.fetch_add(1, Ordering::Relaxed)),
         }

@@ -145,10 +145,10 @@ impl EnvoyService {
         if found > limit {
             let text =
                 format!("the call has {found} descriptors; at most {limit} are allowed (--max-check-quotas)");
-            return Err(GrpcError::new(Code::InvalidArgument, text));
+            return Err(GrpcError::refused(Code::InvalidArgument, text));
         }
         let request = RateLimitRequest::read(body, arena).map_err(GrpcError::undecodable)?;
-        let invalid = |text| Err(GrpcError::new(Code::Unknown, text));
+        let invalid = |text| Err(GrpcError::refused(Code::Unknown, text));
         if request.domain.is_empty() {
             return invalid("rate limit domain must not be empty");
         }
@@ -204,7 +204,7 @@ impl EnvoyService {
         if !refuses && settings.unmatched == Unmatched::Error && statuses.iter().any(|s| !s.matched) {
             self.metrics.rate_limit(config, request.domain, "no_match");
             call.is_counted.set(true);
-            return invalid("no limit is configured for a descriptor");
+            return Err(GrpcError::new(Code::Unknown, "no limit is configured for a descriptor"));
         }
         let result = match (over, settings.shadow) {
             (true, true) => "shadow_over",
@@ -250,7 +250,7 @@ impl EnvoyService {
             let config = config_of(call.published.routes.snapshot());
             let both = statuses.iter().zip(request.descriptors);
             for (_, descriptor) in both.filter(|(status, _)| !status.matched) {
-                known.count(request.domain, descriptor, config, self.shared.windows.now());
+                known.count(request.domain, descriptor, config);
             }
         }
     }

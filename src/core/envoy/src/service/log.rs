@@ -67,7 +67,7 @@ impl EnvoyService {
         }
         if message.entry_count > limit {
             let text = format!("the message has more than {limit} entries (--max-report-records)");
-            return Err(GrpcError::new(Code::InvalidArgument, text));
+            return Err(GrpcError::refused(Code::InvalidArgument, text));
         }
         if message.entry_count == 0 {
             return Ok(());

@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
 
 use http::StatusCode;
 use parking_lot::Mutex;
 
 use super::review::{Request, Verdict};
 use mixer_base::metrics::{Family, Metrics};
+use mixer_base::time::Moment;
 
 /// Refusals that are kept for operators.
 const KEPT: usize = 64;
@@ -28,7 +28,7 @@ pub struct Tally {
 #[derive(Debug, Clone)]
 pub struct Refusal {
     /// When.
-    pub at: SystemTime,
+    pub at: Moment,
     /// `KIND NAMESPACE/NAME`
     pub resource: String,
     /// The message of the answer.
@@ -88,7 +88,7 @@ impl Tally {
     fn keep(&self, request: &Request, message: &str) {
         let resource = format!("{} {}/{}", request.kind.kind, request.namespace, request.name);
         let cut = |text: &str| text.chars().take(MAX_MESSAGE).collect::<String>();
-        let refusal = Refusal { at: SystemTime::now(), resource: cut(&resource), message: cut(message) };
+        let refusal = Refusal { at: Moment::now(), resource: cut(&resource), message: cut(message) };
         let mut last = self.last.lock();
         if last.len() >= KEPT {
             last.pop_front();

@@ -3,10 +3,10 @@
 use axum::response::Response;
 use maud::{Markup, html};
 
-use mixer_base::time::Timestamp;
 use mixer_introspect::form::encoded;
 use mixer_introspect::{Page, format, not_found, parameter, reveals};
 
+use super::status::When;
 use super::{Pages, compat, status};
 
 /// Most rows of a list on a page.
@@ -58,12 +58,9 @@ pub(super) fn overview(pages: &Pages) -> Response {
     .answer(&pages.console)
 }
 
-/// A time of a document: how long ago, with the time itself as a tooltip.
-fn at(text: &str) -> Markup {
-    match Timestamp::parse_rfc3339(text).ok().and_then(Timestamp::to_system_time) {
-        Some(time) => format::ago(time),
-        None => html! { (text) },
-    }
+/// How long ago, with the time itself as a tooltip.
+fn at(when: &When) -> Markup {
+    format::ago(when.0)
 }
 
 fn group_table(groups: &[status::Group]) -> Markup {

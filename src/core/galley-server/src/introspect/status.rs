@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use serde::Serialize;
 
-use mixer_base::time::Timestamp;
+use mixer_base::time::{Moment, Timestamp};
 use mixer_galley::state::{self, CollectionState, EventKind, EventRecord, GroupState, SourceState, State};
 use mixer_mcp::{SinkCollectionRecord, SinkRecord};
 
@@ -24,7 +23,7 @@ pub(super) struct Group {
     /// The number of its last publication.
     pub(super) publication: u64,
     pub(super) publications: u64,
-    pub(super) published_at: Option<String>,
+    pub(super) published_at: Option<When>,
     pub(super) age_seconds: Option<f64>,
     /// Changes that are not published yet; at least so many, if one of `waiting` has no number.
     pub(super) pending_events: u64,
@@ -92,7 +91,7 @@ pub(super) struct Source {
     /// How often it lost what it reads.
     pub(super) outages: u64,
     pub(super) last_error: Option<String>,
-    pub(super) last_error_at: Option<String>,
+    pub(super) last_error_at: Option<When>,
     pub(super) problems: Vec<String>,
 }
 
@@ -106,9 +105,9 @@ pub(super) struct SinkCollection {
     /// The published version.
     pub(super) current: String,
     pub(super) sent: Option<String>,
-    pub(super) sent_at: Option<String>,
+    pub(super) sent_at: Option<When>,
     pub(super) acknowledged: Option<String>,
-    pub(super) acknowledged_at: Option<String>,
+    pub(super) acknowledged_at: Option<When>,
     pub(super) refused: Option<Refusal>,
 }
 
@@ -119,7 +118,7 @@ pub(super) struct Refusal {
     pub(super) version: String,
     pub(super) code: i32,
     pub(super) message: String,
-    pub(super) at: String,
+    pub(super) at: When,
 }
 
 /// A sink.
@@ -129,10 +128,10 @@ pub(super) struct Sink {
     pub(super) id: u64,
     pub(super) peer: String,
     pub(super) node: String,
-    pub(super) since: String,
+    pub(super) since: When,
     /// When and why the stream ended.
     pub(super) ended: Option<String>,
-    pub(super) ended_at: Option<String>,
+    pub(super) ended_at: Option<When>,
     /// `in sync`, `behind`, `refuses` or `gone`.
     pub(super) state: &'static str,
     /// Collections whose current version it acknowledged.
@@ -146,7 +145,7 @@ pub(super) struct Sink {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Event {
-    pub(super) at: String,
+    pub(super) at: When,
     pub(super) source: String,
     pub(super) kind: &'static str,
     pub(super) collection: &'static str,
@@ -169,7 +168,7 @@ pub(super) struct AdmissionStatus {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Refused {
-    pub(super) at: String,
+    pub(super) at: When,
     pub(super) resource: String,
     pub(super) message: String,
 }
@@ -204,12 +203,20 @@ pub(super) struct SinkSummary {
     pub(super) outstanding: usize,
 }
 
-fn text(time: Timestamp) -> String {
-    time.rfc3339_micros().to_string()
+/// When this process saw something; in documents in RFC 3339.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct When(pub(super) Moment);
+
+impl std::fmt::Display for When {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        Timestamp::from_system_time(self.0.time()).rfc3339_micros().fmt(f)
+    }
 }
 
-fn instant(time: SystemTime) -> String {
-    text(Timestamp::from_system_time(time))
+impl Serialize for When {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 fn state_of(plane: &Plane) -> State {
@@ -226,7 +233,7 @@ pub(super) fn groups(plane: &Plane) -> Vec<Group> {
             is_published: group.is_published,
             publication: publication.unwrap_or_default().0,
             publications: group.publications,
-            published_at: at.map(instant),
+            published_at: at.map(When),
             age_seconds: group.published_at.map(|at| at.elapsed().as_secs_f64()),
             pending_events: group.pending_events,
             waits_for: group.waits_for,
@@ -264,7 +271,7 @@ pub(super) fn sources(plane: &Plane) -> Vec<Source> {
             held: source.held,
             pending: source.pending,
             last_error,
-            last_error_at: at.map(instant),
+            last_error_at: at.map(When),
             problems: source.problems.iter().map(mixer_config::Diagnostic::brief).collect(),
         }
     };
@@ -305,9 +312,9 @@ fn of_sink(sink: SinkRecord, versions: &BTreeMap<Arc<str>, Arc<str>>) -> Sink {
         id: sink.id,
         peer: sink.peer,
         node: sink.node,
-        since: text(sink.since),
-        ended_at: sink.ended.as_ref().map(|(at, _)| text(*at)),
-        ended: sink.ended.map(|(at, why)| format!("{}: {why}", text(at))),
+        since: When(sink.since),
+        ended_at: sink.ended.as_ref().map(|(at, _)| When(*at)),
+        ended: sink.ended.map(|(at, why)| format!("{}: {why}", When(at))),
         state,
         acknowledged: count("acknowledged"),
         refused,
@@ -331,9 +338,9 @@ fn of_collection(name: &str, record: &SinkCollectionRecord, current: Option<&str
         state,
         current: current.unwrap_or_default().to_owned(),
         sent: record.sent.as_ref().map(|sent| sent.version.to_string()),
-        sent_at: record.sent.as_ref().map(|sent| text(sent.at)),
+        sent_at: record.sent.as_ref().map(|sent| When(sent.at)),
         acknowledged: acknowledged.map(|done| done.version.to_string()),
-        acknowledged_at: acknowledged.map(|done| text(done.at)),
+        acknowledged_at: acknowledged.map(|done| When(done.at)),
         refused: refused.map(of_refusal),
     }
 }
@@ -343,7 +350,7 @@ pub(super) fn of_refusal(refused: &mixer_mcp::Refused) -> Refusal {
         version: refused.delivered.version.to_string(),
         code: refused.code,
         message: refused.message.clone(),
-        at: text(refused.delivered.at),
+        at: When(refused.delivered.at),
     }
 }
 
@@ -352,7 +359,7 @@ pub(super) fn events(plane: &Plane) -> Vec<Event> {
     let Some(galley) = &plane.galley else { return Vec::new() };
     let names: Vec<String> = galley.state().sources.into_iter().map(|source| source.name).collect();
     let of = |event: EventRecord| Event {
-        at: instant(event.at),
+        at: When(event.at),
         source: names.get(event.source).cloned().unwrap_or_default(),
         kind: match event.kind {
             EventKind::Added => "added",
@@ -373,7 +380,7 @@ pub(super) fn admission(plane: &Plane) -> AdmissionStatus {
     let Some(admission) = &plane.admission else { return AdmissionStatus::default() };
     let tally = admission.tally();
     let refusals = tally.refusals().into_iter().map(|refusal| Refused {
-        at: instant(refusal.at),
+        at: When(refusal.at),
         resource: refusal.resource,
         message: refusal.message,
     });

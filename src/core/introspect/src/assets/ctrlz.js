@@ -74,12 +74,25 @@
     $("main").prepend(notice);
   };
 
+  // What was typed and explained stays for a comparison.
+  const setChanged = () => {
+    if ($("#changed")) return;
+    const notice = document.createElement("p");
+    notice.id = "changed";
+    notice.className = "notice warn";
+    notice.setAttribute("role", "status");
+    notice.textContent = "The configuration has changed since this was explained. Explain again to see what it says now.";
+    $("main").prepend(notice);
+  };
+
   const load = async (address) => {
     const response = await fetch(address, {
       headers: { accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(PATIENCE),
     });
     // The page asks for the token, of which a server that was started again may have another one.
     if (response.status === 401) location.reload();
+    // A proxy in front of a server that is gone, or another program on its port.
+    if (!response.headers.has("x-controlz")) throw new TypeError("not an answer of this server");
     if (!response.ok && response.status !== 404) throw new Error(String(response.status));
     return new DOMParser().parseFromString(await response.text(), "text/html");
   };
@@ -104,6 +117,7 @@
       const now = shownBy();
       const isOld = whole ? processOf(now) !== processOf(shown) : now !== shown;
       if (!isOld) shown = now;
+      else if ($("main .answer")) setChanged();
       else if (!inUse($("main"))) {
         replace($("main"), $("main", whole ? page : await load(location.href)));
         shown = now;

@@ -7,6 +7,7 @@ use super::{ProbeOptions, ServerOptions};
 use mixer_api::load_shedding::LoadSheddingMode;
 use mixer_attribute::SignedDuration;
 use mixer_base::log::OptionsError;
+use mixer_engine::runtime::OnConfigError;
 use mixer_net::address::ListenAddress;
 
 /// A flag that has an effect only with others.
@@ -80,8 +81,8 @@ fn is_cluster(options: &ServerOptions) -> bool {
             .any(|scheme| options.config_store_url.starts_with(scheme))
 }
 
-/// Flags with the flags that they need. Those with an effect of their own are not listed, nor those of ControlZ, which a socket of the
-/// service manager may serve whatever `--ctrlz-port` says; `--tls-key-file`, `--tls-client-ca-file` and `--tls-allowed-peers` are
+/// Flags with the flags that they need, without which an operator believes in a protection or a limit that is not there. Those with an
+/// effect of their own are not listed; `--tls-key-file`, `--tls-client-ca-file` and `--tls-allowed-peers` are
 /// checked with the certificates, `--config-cache` and `--config-loss` for Istio Mixer as well.
 const DEPENDENT: &[Dependent] = &[
     dependent!("--envoy-http-address": envoy_http_address, |o| o.envoy_bridge, "--envoy-bridge=true"),
@@ -160,11 +161,65 @@ const DEPENDENT: &[Dependent] = &[
     ),
 ];
 
+fn has_controlz(options: &ServerOptions) -> bool {
+    options.introspection.listen_address().is_some()
+}
+
+/// Flags that another one deprives of their effect, which is no danger: what happens instead. A socket of the service manager serves ControlZ
+/// whatever `--ctrlz-port` says.
+const OVERRIDDEN: &[Dependent] = &[
+    dependent!("--port": port, |o| o.address.is_empty(), "--address names the port"),
+    dependent!(
+        "--monitoring-port": monitoring_port, |o| o.monitoring_address.is_empty(), "--monitoring-address names the port"
+    ),
+    dependent!("--metrics-port": metrics_port, |o| o.metrics_address.is_empty(), "--metrics-address names the port"),
+    dependent!(
+        "--ctrlz-port": introspection.port,
+        |o| o.introspection.listen_address().is_none_or(|at| at.ends_with(&format!(":{}", o.introspection.port))),
+        "--ctrlz-address names another port"
+    ),
+    dependent!("--ctrlz-address": introspection.address, has_controlz, "--ctrlz-port 0 turns ControlZ off"),
+    dependent!("--ctrlz-readonly": introspection.read_only, has_controlz, "--ctrlz-port 0 turns ControlZ off"),
+    dependent!("--ctrlz-token-file": introspection.token_file, has_controlz, "--ctrlz-port 0 turns ControlZ off"),
+    dependent!(
+        "--ctrlz-allowed-hosts": introspection.allowed_hosts, has_controlz, "--ctrlz-port 0 turns ControlZ off"
+    ),
+    dependent!(
+        "--allow-empty-config": allow_empty_config,
+        |o| o.config_on_error != OnConfigError::ServeValid,
+        "--config-on-error serve-valid serves an empty configuration anyway"
+    ),
+    dependent!(
+        "--api-worker-pool-floor": api_worker_pool_floor,
+        |o| o.api_worker_pool_floor == 0 || i64::from(o.api_worker_pool_floor) < o.api_worker_pool_size,
+        "it is not below --api-worker-pool-size, so that the limit does not adapt"
+    ),
+    dependent!(
+        "--adapter-worker-pool-floor": adapter_worker_pool_floor,
+        |o| o.adapter_worker_pool_floor == 0
+            || i64::from(o.adapter_worker_pool_floor) < o.adapter_worker_pool_size,
+        "it is not below --adapter-worker-pool-size, so that the limit does not adapt"
+    ),
+    dependent!(
+        "--decision-log": decisions.log.path,
+        |o| o.decisions.log.sampling > 0.0,
+        "--decision-log-sampling 0 selects no decision"
+    ),
+];
+
 fn has_path(probe: &ProbeOptions) -> bool {
     !probe.path.as_os_str().is_empty()
 }
 
 impl ServerOptions {
+    /// What is given and has no effect, with the reason, for warnings. `has_controlz`: whether a socket of the service manager is for ControlZ.
+    pub fn without_effect(&self, has_controlz: bool) -> Vec<String> {
+        let defaults = Self::default();
+        let lost = OVERRIDDEN.iter().filter(|row| (row.is_set)(self, &defaults) && !(row.has_effect)(self));
+        let lost = lost.filter(|row| !has_controlz || !row.flag.starts_with("--ctrlz-"));
+        lost.map(|Dependent { flag, needs, .. }| format!("{flag} has no effect: {needs}")).collect()
+    }
+
     /// Validates what Istio Mixer accepts without effect. Errors: the first such setting.
     pub fn check_effects(&self) -> Result<(), OptionsError> {
         let rate = self.tracing.sampling_rate;
@@ -345,6 +400,79 @@ mod tests {
             assert!(text.starts_with(&format!("{flag} has no effect: it needs --")), "{flag}: {text}");
             mend(&mut options);
             assert_eq!(refused(&options), Ok(()), "{flag}");
+        }
+    }
+
+    #[test]
+    fn what_another_flag_overrides_is_told() {
+        /// A setting without effect, and what gives it one.
+        type Case = (&'static str, fn(&mut ServerOptions), fn(&mut ServerOptions));
+        const OFF: fn(&mut ServerOptions) = |o| o.introspection.port = 9876;
+        const CASES: &[Case] = &[
+            ("--port", |o| (o.port, o.address) = (1, "127.0.0.1:2".to_owned()), |o| o.address.clear()),
+            (
+                "--monitoring-port",
+                |o| (o.monitoring_port, o.monitoring_address) = (1, "127.0.0.1:2".to_owned()),
+                |o| o.monitoring_address.clear(),
+            ),
+            (
+                "--metrics-port",
+                |o| (o.metrics_port, o.metrics_address) = (1, "127.0.0.1:2".to_owned()),
+                |o| o.metrics_address.clear(),
+            ),
+            (
+                "--ctrlz-port",
+                |o| (o.introspection.port, o.introspection.address) = (1, "127.0.0.1:2".to_owned()),
+                |o| o.introspection.address = "127.0.0.1:1".to_owned(),
+            ),
+            (
+                "--ctrlz-address",
+                |o| (o.introspection.port, o.introspection.address) = (0, "127.0.0.1".to_owned()),
+                OFF,
+            ),
+            ("--ctrlz-readonly", |o| (o.introspection.port, o.introspection.read_only) = (0, true), OFF),
+            (
+                "--ctrlz-token-file",
+                |o| (o.introspection.port, o.introspection.token_file) = (0, PathBuf::from("/t")),
+                OFF,
+            ),
+            (
+                "--ctrlz-allowed-hosts",
+                |o| (o.introspection.port, o.introspection.allowed_hosts) = (0, vec!["a".to_owned()]),
+                OFF,
+            ),
+            (
+                "--allow-empty-config",
+                |o| (o.allow_empty_config, o.config_on_error) = (true, OnConfigError::ServeValid),
+                |o| o.config_on_error = OnConfigError::KeepLast,
+            ),
+            (
+                "--api-worker-pool-floor",
+                |o| (o.api_worker_pool_floor, o.api_worker_pool_size) = (9, 9),
+                |o| o.api_worker_pool_size = 10,
+            ),
+            (
+                "--adapter-worker-pool-floor",
+                |o| (o.adapter_worker_pool_floor, o.adapter_worker_pool_size) = (9, 9),
+                |o| o.adapter_worker_pool_size = 10,
+            ),
+            (
+                "--decision-log",
+                |o| (o.decisions.log.path, o.decisions.log.sampling) = (PathBuf::from("/d"), 0.0),
+                |o| o.decisions.log.sampling = 0.5,
+            ),
+        ];
+        assert_eq!(ServerOptions::default().without_effect(false), [""; 0]);
+        let tested: Vec<&str> = CASES.iter().map(|(flag, ..)| *flag).collect();
+        assert_eq!(tested, OVERRIDDEN.iter().map(|row| row.flag).collect::<Vec<_>>(), "every row is tested");
+        for (flag, set, mend) in CASES {
+            let mut options = ServerOptions::default();
+            set(&mut options);
+            let told = options.without_effect(false);
+            assert!(told.len() == 1 && told[0].starts_with(&format!("{flag} has no effect: ")), "{told:?}");
+            assert_eq!(options.without_effect(true).is_empty(), flag.starts_with("--ctrlz-"), "{flag}");
+            mend(&mut options);
+            assert_eq!(options.without_effect(false), [""; 0], "{flag}");
         }
     }
 

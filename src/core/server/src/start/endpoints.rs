@@ -51,6 +51,19 @@ impl Start<'_> {
         }
     }
 
+    /// Warns of settings without effect. Istio Mixer has no such warnings.
+    pub(super) fn tell_lost_settings(&self) {
+        // compat(1.3): pinned by the cases of cli/ that compare the whole log.
+        if self.options.problems_as_istio_mixer {
+            return;
+        }
+        let inherited = self.inherited.replaced(self.options);
+        let lost = self.options.without_effect(self.inherited.introspection.is_some());
+        for lost in lost.iter().chain(&inherited) {
+            tracing::warn!("{lost}");
+        }
+    }
+
     /// Sockets of the service manager that nothing would serve: their clients would wait for ever. Errors: there is one.
     pub(super) fn refuse_unserved_sockets(&self) -> Result<(), StartError> {
         let name = match (&self.inherited.envoy, &self.inherited.envoy_rate_limits) {

@@ -25,7 +25,7 @@ fn count(known: &mut Known, domain: &str, descriptors: &[&[&str]]) {
     let descriptors: Vec<Descriptor<'_>> =
         entries.iter().map(|entries| Descriptor { entries, limit: None, charge: 1 }).collect();
     for descriptor in &descriptors {
-        known.count(domain.as_bytes(), descriptor, &config(), 7);
+        known.count(domain.as_bytes(), descriptor, &config());
     }
 }
 
@@ -57,7 +57,7 @@ fn calls_are_counted_by_domain_and_keys_over_workers() {
     );
     let groups = tables.list(SnapshotId(1)).groups;
     assert!(groups.iter().all(|group| group.why.starts_with("the limits and quotas for the domain")));
-    assert_eq!(groups[0].last, UNIX_EPOCH + Duration::from_secs(7));
+    assert!(groups[0].last.age() < Duration::from_secs(60));
 }
 
 #[test]

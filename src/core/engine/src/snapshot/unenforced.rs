@@ -1,0 +1,63 @@
+//! What a configuration decides without enforcing it: settings of a whole service, and rules in dry run.
+
+use super::model::{RuleConfig, Snapshot};
+use mixer_config::{Origin, ResourceKey};
+
+/// What follows from a rule in dry run.
+const RULE_IN_DRY_RUN: &str =
+    "the rule is in dry run (`mixer.dev/dry-run`): it is evaluated and counted, and decides nothing";
+
+/// Whom it concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UnenforcedScope {
+    /// Every call of a service: none is refused.
+    Service,
+    /// What one rule would do.
+    Rule,
+}
+
+/// Something that is computed and counted, and not enforced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unenforced {
+    /// Whom it concerns.
+    pub scope: UnenforcedScope,
+    /// What is set, and what follows; one line.
+    pub what: &'static str,
+    /// The resource that says so.
+    pub resource: ResourceKey,
+    /// `file:line`; the name of the object if it is in no file.
+    pub place: String,
+}
+
+impl Unenforced {
+    /// A setting of a service. `line`: from 1, 0 if it is not known.
+    pub fn service(what: &'static str, resource: &ResourceKey, origin: &Origin, line: u32) -> Self {
+        let place = place(origin, line);
+        Self { scope: UnenforcedScope::Service, what, resource: resource.clone(), place }
+    }
+
+    /// A rule in dry run.
+    pub(crate) fn rule(rule: &RuleConfig) -> Self {
+        let place = place(&rule.origin, rule.origin.document_line());
+        Self { scope: UnenforcedScope::Rule, what: RULE_IN_DRY_RUN, resource: rule.key.clone(), place }
+    }
+}
+
+fn place(origin: &Origin, line: u32) -> String {
+    match line {
+        0 => origin.file.to_string(),
+        line => format!("{}:{line}", origin.file),
+    }
+}
+
+impl Snapshot {
+    /// The settings by which services enforce nothing.
+    pub fn unenforced_services(&self) -> impl Iterator<Item = &Unenforced> {
+        self.extensions.iter().flat_map(|config| config.unenforced())
+    }
+
+    /// The rules in dry run. Cost: a pass over all rules.
+    pub fn unenforced_rules(&self) -> impl Iterator<Item = Unenforced> {
+        self.rules.iter().filter(|rule| rule.dry_run).map(|rule| Unenforced::rule(rule))
+    }
+}

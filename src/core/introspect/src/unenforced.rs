@@ -1,0 +1,30 @@
+//! What decides about calls without being enforced.
+
+use maud::{Markup, html};
+
+use super::{configuration, format};
+use mixer_engine::runtime::{Published, UnenforcedSince};
+use mixer_engine::snapshot::UnenforcedScope;
+
+/// Most entries of the notice.
+const LISTED: usize = 10;
+
+/// Tells of settings by which a service refuses nothing, and of rules in dry run.
+pub(super) fn notice(published: &Published) -> Markup {
+    let all = published.unenforced();
+    let refuses_nothing = all.iter().any(|unenforced| unenforced.what.scope == UnenforcedScope::Service);
+    html! {
+        @if !all.is_empty() {
+            div.notice.warn #unenforced role="status" {
+                strong { @if refuses_nothing { "Decisions are not enforced" } @else { "Rules in dry run decide nothing" } }
+                ul {
+                    @for UnenforcedSince { what, since } in all.iter().take(LISTED) { li {
+                        (configuration::link(&what.resource.to_string())) " " span.dim { (what.place) } ": "
+                        (format::message(what.what)) ", since " (format::instant(since.time())) " (" (format::ago(*since)) ")"
+                    } }
+                    @if all.len() > LISTED { li.dim { "and " (format::counted((all.len() - LISTED) as u64, "other")) } }
+                }
+            }
+        }
+    }
+}
