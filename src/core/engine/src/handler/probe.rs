@@ -14,8 +14,8 @@ use crate::adapter::{BackendAddress, Backends};
 use crate::snapshot::{HandlerBinding, Snapshot};
 use crate::template::Variety;
 use mixer_base::dial::dial_any;
-use mixer_base::secrets::mask_address;
 use mixer_base::output_file::{self, Obstacle, OutputUse};
+use mixer_base::secrets::mask_address;
 
 /// Handlers that are probed at once.
 const AT_ONCE: usize = 16;
