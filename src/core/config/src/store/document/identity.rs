@@ -224,6 +224,7 @@ const FIELDS_OF_KINDS: [(&str, &[&str]); 5] = [
             "attribute",
             "from",
             "default",
+            "malformed",
             "overwrite",
             "requestHeader",
             "responseHeader",
