@@ -22,12 +22,14 @@ use crate::version::next_version;
 use mixer_attribute::SignedDuration;
 use mixer_base::file_stamp::SETTLED;
 use mixer_engine::check_cache::AnswerEpoch;
-use mixer_expr::functions::TOO_LARGE_TOGETHER;
+use mixer_expr::functions::{MAX_OF_CONFIGURATION, TOO_LARGE_TOGETHER};
 
 /// A file that is being changed for this long is an error, although its last list serves.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most bytes of the error of a list, which may quote an entry.
 const MAX_ERROR: usize = 4 << 10;
+/// What errors of patterns begin with, behind the source.
+const REGEXP: &str = ": error parsing regexp: ";
 /// After this time, patterns are read again that had no room beside those of others.
 const ROOM_AGAIN: Duration = Duration::from_secs(60);
 
@@ -264,13 +266,24 @@ struct RefusedBody {
 impl RefusedBody {
     fn new(digest: Digest, why: String, now: Instant) -> Self {
         // There may be room once other lists have changed.
-        let until = why.contains(TOO_LARGE_TOGETHER).then(|| now + ROOM_AGAIN);
+        let until = lacks_room(&why).then(|| now + ROOM_AGAIN);
         Self { digest, why, until }
+    }
+
+    /// Whether nothing is wrong with it but that it has no room beside others.
+    fn lacks_room(&self) -> bool {
+        self.until.is_some()
     }
 
     fn is(&self, digest: Digest, now: Instant) -> bool {
         self.digest == digest && self.until.is_none_or(|until| now < until)
     }
+}
+
+/// Whether a list was refused for want of room.
+fn lacks_room(why: &str) -> bool {
+    // The rest quotes an entry.
+    why.split_once(REGEXP).is_some_and(|(_, why)| why.starts_with(TOO_LARGE_TOGETHER))
 }
 
 /// Fetches the list, at build and in the background.
@@ -462,7 +475,8 @@ impl Refresher {
         self.provider.replace(ListState { entries: None, version, error, replaced, fetched: None });
     }
 
-    /// Fetches and installs the list. Returns false if that failed and the old list is kept.
+    /// Fetches and installs the list. Returns false if that failed, and the old list is kept for a while; one for which there is no room leaves the old
+    /// one in effect.
     pub(super) async fn fetch(&mut self) -> bool {
         let provider = self.provider.clone();
         provider.is_reading.store(false, Ordering::Relaxed);
@@ -488,7 +502,7 @@ impl Refresher {
         is_taken
     }
 
-    /// Installs the list of a body. Returns false if it is none.
+    /// Installs the list of a body. Returns as [`fetch`](Self::fetch).
     async fn take(&mut self, body: Body) -> bool {
         let (provider, at, length) = (Arc::clone(&self.provider), Instant::now(), body.bytes.len());
         let not_read = |why: String| format!("the list from {} was not read: {why}", provider.source.name());
@@ -511,7 +525,7 @@ impl Refresher {
         }
         if let Some(refused) = self.refused.as_ref().filter(|refused| refused.is(digest, at)) {
             provider.fail(refused.why.clone());
-            return false;
+            return refused.lacks_room() && state.entries.is_some();
         }
         let keeps_text = self.keeps_text;
         let before = state.fetched.as_ref().filter(|_| keeps_text).map(|before| Arc::clone(&before.body));
@@ -527,9 +541,20 @@ impl Refresher {
                     why.truncate(why.floor_char_boundary(MAX_ERROR));
                     why.push('…');
                 }
-                self.refused = Some(RefusedBody::new(digest, why.clone(), Instant::now()));
+                if lacks_room(&why) {
+                    let most = (2 * MAX_OF_CONFIGURATION) >> 20;
+                    let room = format!(
+                        "; the list of {length} bytes has no room: all patterns of the process together take at most {most} MiB, \
+                         whatever its flags; the list before it stays in effect until there is room"
+                    );
+                    why.push_str(&room);
+                }
+                let refused = RefusedBody::new(digest, why.clone(), Instant::now());
+                // The source answers: what is kept is no older for want of room.
+                let stays = refused.lacks_room() && provider.state.load().entries.is_some();
+                self.refused = Some(refused);
                 provider.fail(why);
-                return false;
+                return stays;
             }
             Err(why) => {
                 provider.fail(not_read(why));
@@ -590,8 +615,13 @@ mod tests {
         let now = Instant::now();
         let no_room =
             format!("Could not parse data from /l: error parsing regexp: {TOO_LARGE_TOGETHER}: `a`");
-        for (why, is_for_good) in [(no_room, false), ("the list from /l is empty".to_owned(), true)] {
+        let quoted =
+            format!("Could not parse data from /l: error parsing regexp: missing ): `({TOO_LARGE_TOGETHER}`");
+        for (why, is_for_good) in
+            [(no_room, false), (quoted, true), ("the list from /l is empty".to_owned(), true)]
+        {
             let refused = RefusedBody::new((3, 7), why, now);
+            assert_eq!(refused.lacks_room(), !is_for_good);
             assert!(refused.is((3, 7), now) && !refused.is((3, 8), now) && !refused.is((4, 7), now));
             assert_eq!(refused.is((3, 7), now + ROOM_AGAIN), is_for_good);
         }
