@@ -542,7 +542,7 @@ impl Refresher {
                     why.push('…');
                 }
                 if lacks_room(&why) {
-                    let most = 2 * MAX_OF_CONFIGURATION >> 20;
+                    let most = (2 * MAX_OF_CONFIGURATION) >> 20;
                     let room = format!(
                         "; the list of {length} bytes has no room: all patterns of the process together take at most {most} MiB, \
                          whatever its flags; the list before it stays in effect until there is room"
