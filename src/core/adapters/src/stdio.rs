@@ -39,7 +39,7 @@ use mixer_engine::adapter::{
     Adapter, AdapterInfo, Backends, BoundInstance, BuildError, Clock, Env, HandleReport, Handler,
     HandlerError, HandlerStatus, Instance, Reply, join_errors,
 };
-use queue::{Losses, WriteQueue};
+use queue::{LostNow, Losses, WriteQueue};
 use sink::Sink;
 
 mixer_config::message_enum! {
@@ -152,7 +152,7 @@ impl Adapter for Stdio {
         let losses =
             Losses { dropped: count(Family::StdioLinesDropped), lost: count(Family::StdioLinesLost) };
         let output = match params.write_queue_kilobytes as usize {
-            0 => LineOutput::Direct(sink, losses.lost),
+            0 => LineOutput::Direct(sink, losses.lost, LostNow::default()),
             kilobytes => LineOutput::Queued(WriteQueue::new(
                 &env.handler_name,
                 sink,
@@ -181,8 +181,8 @@ struct StdioHandler {
 
 /// How lines are written.
 enum LineOutput {
-    /// By the worker; with the counter of lost lines.
-    Direct(Sink, Counter),
+    /// By the worker; with the counter of lost lines, and whether lines are lost now.
+    Direct(Sink, Counter, LostNow),
     /// By the thread of the queue.
     Queued(WriteQueue),
 }
@@ -213,9 +213,11 @@ impl StdioHandler {
         match &self.output {
             LineOutput::Queued(_) if batch.is_empty() => {}
             LineOutput::Queued(queue) => handover.add(queue.push(batch)),
-            LineOutput::Direct(sink, lost) => {
+            LineOutput::Direct(sink, lost, now) => {
                 let mut errors = Vec::new();
-                lost.add(sink.write(batch, &mut errors));
+                let lines = sink.write(batch, &mut errors);
+                lost.add(lines);
+                now.note(lines);
                 if !errors.is_empty() {
                     return Reply::Ready(Err(HandlerError::new(join_errors(&errors))));
                 }
@@ -232,11 +234,11 @@ impl Handler for StdioHandler {
     }
 
     fn status(&self) -> HandlerStatus {
-        let (queues, lost) = match &self.output {
-            LineOutput::Direct(_, lost) => (Vec::new(), lost.get()),
-            LineOutput::Queued(queue) => (vec![queue.status()], queue.lost()),
+        let (queues, now) = match &self.output {
+            LineOutput::Direct(_, _, now) => (Vec::new(), now),
+            LineOutput::Queued(queue) => (vec![queue.status()], queue.lost_now()),
         };
-        let trouble = (lost > 0).then(|| format!("{lost} lines could not be written"));
+        let trouble = now.trouble();
         HandlerStatus { trouble, queues, ..HandlerStatus::default() }
     }
 

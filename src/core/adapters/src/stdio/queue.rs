@@ -5,6 +5,7 @@
 //! and counted, and no report waits, unless `whenFull` says otherwise. Lines are written in order of arrival, and queued lines are written before the handler is closed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::sink::Sink;
@@ -32,12 +33,33 @@ pub(super) struct Losses {
     pub(super) lost: Counter,
 }
 
+/// Whether lines are lost now: how many of the last batch. The counters are those of all handlers that had the name.
+#[derive(Debug, Default)]
+pub(super) struct LostNow(AtomicU64);
+
+impl LostNow {
+    /// Notes what was lost of a batch.
+    pub(super) fn note(&self, lines: u64) {
+        self.0.store(lines, Ordering::Relaxed);
+    }
+
+    /// What keeps the handler from its work, if lines of its last batch were lost.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            1 => Some("the last line could not be written".to_owned()),
+            lines => Some(format!("the last {lines} lines could not be written")),
+        }
+    }
+}
+
 /// A bounded queue of lines.
 pub(super) struct WriteQueue {
     delivery: Arc<Delivery<Lines>>,
     handler: Arc<str>,
     bound: usize,
     losses: Losses,
+    lost_now: Arc<LostNow>,
     warnings: Arc<RateLimit>,
 }
 
@@ -63,13 +85,20 @@ impl WriteQueue {
             holds: holds.clone(),
             ..Settings::default()
         };
-        let writer = Writer { handler: Arc::clone(handler), sink, warnings: Arc::clone(&warnings) };
+        let lost_now = Arc::<LostNow>::default();
+        let writer = Writer {
+            handler: Arc::clone(handler),
+            sink,
+            lost_now: Arc::clone(&lost_now),
+            warnings: Arc::clone(&warnings),
+        };
         let thread = format!("stdio-{handler}");
         Self {
             delivery: Arc::new(Delivery::on_thread("stdio writer", &**handler, thread, settings, writer)),
             handler: Arc::clone(handler),
             bound,
             losses,
+            lost_now,
             warnings,
         }
     }
@@ -96,9 +125,9 @@ impl WriteQueue {
         }
     }
 
-    /// Lines that could not be written.
-    pub(super) fn lost(&self) -> u64 {
-        self.losses.lost.get()
+    /// Whether lines are lost now.
+    pub(super) fn lost_now(&self) -> &LostNow {
+        &self.lost_now
     }
 
     /// Writes the queued lines within `deadline`. Returns whether all were written.
@@ -111,6 +140,7 @@ impl WriteQueue {
 struct Writer {
     handler: Arc<str>,
     sink: Sink,
+    lost_now: Arc<LostNow>,
     warnings: Arc<RateLimit>,
 }
 
@@ -118,6 +148,7 @@ impl BlockingSink<Lines> for Writer {
     fn deliver(&mut self, batch: &mut Lines, tally: &mut Tally) {
         let mut errors = Vec::new();
         let lost = self.sink.write(batch, &mut errors);
+        self.lost_now.note(lost);
         tally.delivered(batch.len().saturating_sub(usize::try_from(lost).unwrap_or(usize::MAX)));
         let Some(error) = errors.into_iter().next() else { return };
         if let Some(suppressed) = self.warnings.admit() {

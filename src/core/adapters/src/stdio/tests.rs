@@ -404,6 +404,31 @@ async fn lines_that_cannot_be_written_are_counted() {
     report(&*handler, &[(0, &[None, None]), (0, &[None, None])]).unwrap();
     handler.close(Duration::from_secs(5)).await.unwrap();
     assert_eq!(env.metrics.counter(Family::StdioLinesLost, &["h.istio-system"]).get(), 2);
+    assert_eq!(handler.status().trouble.as_deref(), Some("the last 2 lines could not be written"));
+}
+
+/// The counter of losses is that of the name: a handler that was mended, or whose disk has room again, is in no trouble.
+#[tokio::test]
+async fn trouble_ends_when_lines_are_written_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let env = test_env("h.istio-system");
+    let trouble = |handler: &dyn Handler| handler.status().trouble;
+    for path in ["/dev/full", "/dev/null"] {
+        let handler = build(&to(LogStream::File, Path::new(path)), &[log_entry(&[])], &env).await;
+        assert_eq!(trouble(&*handler), None, "{path}");
+        let is_lost = report(&*handler, &[(0, &[None, None])]).is_err();
+        assert_eq!(trouble(&*handler).is_some(), is_lost, "{path}");
+    }
+    let params = Params {
+        max_megabytes_before_rotation: 1,
+        ..to(LogStream::RotatedFile, &directory.path().join("rot.log"))
+    };
+    let handler = build(&params, &[log_entry(&["k"])], &env).await;
+    let long = "x".repeat(1 << 20);
+    report(&*handler, &[(0, &[text(&long), None, None])]).unwrap_err();
+    assert_eq!(trouble(&*handler).as_deref(), Some("the last line could not be written"));
+    report(&*handler, &[(0, &[text("1"), None, None])]).unwrap();
+    assert_eq!(trouble(&*handler), None);
 }
 
 #[tokio::test]
