@@ -28,6 +28,7 @@ mod tests {
     use mixer_engine::adapter::Adapter;
 
     #[test]
+    #[expect(clippy::field_reassign_with_default, reason = "the type has no name here")]
     fn passwords_in_addresses_are_not_shown() {
         let wrong = || "ann:hunter2@backend:x y".to_owned();
         let mut of_stackdriver = <crate::stackdriver::Stackdriver as Adapter>::Params::default();

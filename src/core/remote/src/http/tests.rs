@@ -388,3 +388,32 @@ async fn every_address_of_a_name_is_tried() {
     target.client.lock().current = client.resolve_to_addrs("backend.test", &addresses).build().unwrap();
     assert_eq!(target.post(&headers(), Bytes::new()).await.answer, Answer::Delivered);
 }
+
+/// A peer that hangs in the middle of an answer keeps its connection open: over HTTP/2 all that follows would hang as well.
+#[tokio::test]
+async fn an_answer_that_does_not_end_is_followed_by_a_new_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let connections: std::sync::Arc<std::sync::atomic::AtomicUsize> = std::sync::Arc::default();
+    let counted = std::sync::Arc::clone(&connections);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let hangs = counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0;
+            tokio::spawn(async move {
+                let mut connection = h2::server::handshake(stream).await.unwrap();
+                let mut begun = Vec::new();
+                while let Some(Ok((_, mut respond))) = connection.accept().await {
+                    begun.push(respond.send_response(http::Response::new(()), !hangs).unwrap());
+                }
+            });
+        }
+    });
+    let timeout = Duration::from_millis(300);
+    let target = HttpTarget::new(HttpOptions { http2_only: true, timeout, ..options(port) }).unwrap();
+    for cut in [Some(Cut::Lost), None, None] {
+        let reply = target.post(&headers(), Bytes::from_static(b"x")).await;
+        assert_eq!((&reply.answer, reply.cut), (&Answer::Delivered, cut));
+    }
+    assert_eq!(connections.load(std::sync::atomic::Ordering::Relaxed), 2);
+}
