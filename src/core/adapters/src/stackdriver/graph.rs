@@ -141,7 +141,7 @@ impl Calls {
         Self { noted: Mutex::default(), memory }
     }
 
-    /// Notes the call of an instance. `key` is room for its texts. Returns whether there was memory for it. Cost: about a microsecond.
+    /// Notes the call of an instance. `key` is room for its texts. Returns whether there was memory for it. Cost: in proportion to the texts.
     pub(super) fn note(&self, template: &EdgeTemplate, instance: &Instance<'_>, key: &mut Vec<u8>) -> bool {
         template.texts(instance, key);
         let mut noted = self.noted.lock();
