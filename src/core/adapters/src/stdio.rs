@@ -39,7 +39,7 @@ use mixer_engine::adapter::{
     Adapter, AdapterInfo, Backends, BoundInstance, BuildError, Clock, Env, HandleReport, Handler,
     HandlerError, HandlerStatus, Instance, Reply, join_errors,
 };
-use queue::{LostNow, Losses, WriteQueue};
+use queue::{Losses, LostNow, WriteQueue};
 use sink::Sink;
 
 mixer_config::message_enum! {
