@@ -23,6 +23,9 @@ const MAX_BOOTSTRAP: u64 = 16 << 20;
 /// Flags of `proxy`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ProxyArgs {
+    /// Those that are given. The first field: the others take their values out of the matches.
+    #[command(flatten)]
+    given: GivenFlags,
     /// The bootstrap: a YAML or JSON file.
     #[arg(short = 'c', long, visible_alias = "config", value_name = "PATH", conflicts_with = "config_yaml")]
     config_path: Option<PathBuf>,
@@ -82,9 +85,6 @@ pub(crate) struct ProxyArgs {
     /// Has no effect: there is no hot restart.
     #[arg(long)]
     disable_hot_restart: bool,
-    /// Those that are given.
-    #[command(flatten)]
-    given: GivenFlags,
 }
 
 /// What the command does.

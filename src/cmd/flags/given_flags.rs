@@ -6,7 +6,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
 /// The flags that were given, by their ids: on the command line, or in a configuration file that became part of it. Flattened into the flags
-/// of a command, it adds none.
+/// of a command as the first of them, it adds none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GivenFlags(BTreeSet<String>);
 

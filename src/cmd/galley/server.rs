@@ -32,6 +32,9 @@ const LAST_RECORDS: Duration = Duration::from_millis(200);
 /// Flags of `galley server`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct GalleyServerArgs {
+    /// Those that are given. The first field: the others take their values out of the matches.
+    #[command(flatten)]
+    pub(super) given: GivenFlags,
     /// Configuration file, YAML, JSON or TOML. Precedence: flag, file, default.
     #[arg(short = 'c', long = "config", value_parser = value::path, default_value = "", hide_default_value = true, value_name = "FILE")]
     config: PathBuf,
@@ -49,9 +52,6 @@ pub(crate) struct GalleyServerArgs {
     log: LogFlags,
     #[command(flatten)]
     old: OldFlags,
-    /// Those that are given.
-    #[command(flatten)]
-    pub(super) given: GivenFlags,
 }
 
 impl GalleyServerArgs {

@@ -6,7 +6,6 @@
 
 use std::net::TcpListener;
 
-use super::ServerOptions;
 use mixer_base::rotate::os_text;
 use mixer_net::listener::{InheritedSocket, ListenError};
 
@@ -79,40 +78,6 @@ impl InheritedSockets {
             }
         }
         Ok(sorted)
-    }
-
-    /// The settings that the sockets replace, with the reason.
-    pub(crate) fn replaced(&self, options: &ServerOptions) -> Vec<String> {
-        let defaults = ServerOptions::default();
-        let is_api_set = (&options.address, options.port, options.socket_mode)
-            != (&defaults.address, defaults.port, defaults.socket_mode);
-        let is_monitoring_set = (&options.monitoring_address, options.monitoring_port)
-            != (&defaults.monitoring_address, defaults.monitoring_port);
-        let is_ctrlz_set = (&options.introspection.address, options.introspection.port)
-            != (&defaults.introspection.address, defaults.introspection.port);
-        [
-            (self.grpc.is_some() && is_api_set, "--address, --port and --socket-mode have", "grpc"),
-            (
-                self.monitoring.is_some() && is_monitoring_set,
-                "--monitoring-address and --monitoring-port have",
-                "monitoring",
-            ),
-            (self.introspection.is_some() && is_ctrlz_set, "--ctrlz-address and --ctrlz-port have", "ctrlz"),
-            (
-                self.envoy.is_some() && !options.envoy_http_address.is_empty(),
-                "--envoy-http-address has",
-                "envoy",
-            ),
-            (
-                self.envoy_rate_limits.is_some() && !options.envoy_ratelimit_http_address.is_empty(),
-                "--envoy-ratelimit-http-address has",
-                "envoy-ratelimit",
-            ),
-        ]
-        .into_iter()
-        .filter(|(is_replaced, ..)| *is_replaced)
-        .map(|(_, flags, name)| format!("{flags} no effect: the service manager passed the socket `{name}`"))
-        .collect()
     }
 
     /// Takes the socket of an HTTP endpoint.

@@ -106,12 +106,12 @@ async fn work_that_takes_longer_than_it_says_gives_way() {
     let context = &worker.worker;
     let mut pace = context.pace();
     pace.before(WORK_PER_TURN / 2).await;
-    std::thread::sleep(Duration::from_millis(1));
+    std::thread::sleep(Duration::from_millis(10));
     pace.before(1).await;
     assert!(pace.is_long());
     let mut pace = context.pace();
     pace.before(1).await;
-    std::thread::sleep(Duration::from_millis(1));
+    std::thread::sleep(Duration::from_millis(10));
     pace.before(1).await;
     assert!(!pace.is_long(), "the clock is not read for little work");
 }

@@ -6,11 +6,12 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::{HTTP_GRACE, Start};
-use crate::activation::Endpoint;
+use crate::activation::{Endpoint, InheritedSockets};
 use crate::controls::Controls;
 use crate::controlz;
 use crate::error::StartError;
 use crate::health::{ServedStore, Texts};
+use crate::options::ServerOptions;
 use crate::steps::StopStep;
 use mixer_base::budget::Purpose;
 use mixer_base::build_info::BuildInfo;
@@ -57,7 +58,7 @@ impl Start<'_> {
         if self.options.problems_as_istio_mixer {
             return;
         }
-        let inherited = self.inherited.replaced(self.options);
+        let inherited = replaced(&self.inherited, self.options);
         let lost = self.options.without_effect(self.inherited.introspection.is_some());
         for lost in lost.iter().chain(&inherited) {
             tracing::warn!("{lost}");
@@ -219,4 +220,38 @@ impl Start<'_> {
         });
         self.components.started(StopStep::Listener, "listener", async move |_| task.await.is_ok());
     }
+}
+
+/// The settings that the sockets replace, with the reason.
+fn replaced(inherited: &InheritedSockets, options: &ServerOptions) -> Vec<String> {
+    let defaults = ServerOptions::default();
+    let is_api_set = (&options.address, options.port, options.socket_mode)
+        != (&defaults.address, defaults.port, defaults.socket_mode);
+    let is_monitoring_set = (&options.monitoring_address, options.monitoring_port)
+        != (&defaults.monitoring_address, defaults.monitoring_port);
+    let is_ctrlz_set = (&options.introspection.address, options.introspection.port)
+        != (&defaults.introspection.address, defaults.introspection.port);
+    [
+        (inherited.grpc.is_some() && is_api_set, "--address, --port and --socket-mode have", "grpc"),
+        (
+            inherited.monitoring.is_some() && is_monitoring_set,
+            "--monitoring-address and --monitoring-port have",
+            "monitoring",
+        ),
+        (inherited.introspection.is_some() && is_ctrlz_set, "--ctrlz-address and --ctrlz-port have", "ctrlz"),
+        (
+            inherited.envoy.is_some() && !options.envoy_http_address.is_empty(),
+            "--envoy-http-address has",
+            "envoy",
+        ),
+        (
+            inherited.envoy_rate_limits.is_some() && !options.envoy_ratelimit_http_address.is_empty(),
+            "--envoy-ratelimit-http-address has",
+            "envoy-ratelimit",
+        ),
+    ]
+    .into_iter()
+    .filter(|(is_replaced, ..)| *is_replaced)
+    .map(|(_, flags, name)| format!("{flags} no effect: the service manager passed the socket `{name}`"))
+    .collect()
 }
