@@ -11,6 +11,6 @@ mod wire;
 
 pub(crate) use document::parse_document;
 pub(crate) use quotas::{Quotas, parse_quotas};
-pub(crate) use set::AttributeSet;
+pub(crate) use set::{AttributeSet, entry_of_map};
 pub(crate) use value::{AttributeType, AttributeValue};
 pub(crate) use wire::{Dictionary, encode, from_wire};

@@ -10,6 +10,8 @@ pub(crate) struct InvalidAttribute {
     pub(crate) text: String,
     /// The value with its attribute, where the text of Istio Mixer omits the name.
     pub(crate) named: Option<String>,
+    /// How it is written, if that is known.
+    pub(crate) hint: Option<String>,
 }
 
 impl InvalidAttribute {
@@ -18,7 +20,11 @@ impl InvalidAttribute {
         let hint = "the format is name=value,name=value; a value cannot contain a comma";
         match (self.named, value_type.expected()) {
             (Some(named), Some(expected)) => {
-                Failure::usage(named).cause(format!("expected {expected}")).legacy(self.text)
+                let failure = Failure::usage(named).cause(format!("expected {expected}")).legacy(self.text);
+                match self.hint {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                }
             }
             (Some(named), None) => Failure::usage(named).cause(&self.text).legacy(self.text).hint(hint),
             (None, _) => Failure::usage(self.text).hint(hint),
@@ -28,7 +34,7 @@ impl InvalidAttribute {
 
 impl From<String> for InvalidAttribute {
     fn from(text: String) -> Self {
-        Self { text, named: None }
+        Self { text, named: None, hint: None }
     }
 }
 
@@ -89,11 +95,18 @@ impl AttributeSet {
             let parsed = value_type.parse(value).map_err(|text| InvalidAttribute {
                 text,
                 named: Some(format!("invalid value `{value}` of the attribute `{name}`")),
+                hint: entry_of_map(name, value).filter(|_| value_type == AttributeType::StringMap),
             })?;
             self.set(name, parsed, Some(value));
         }
         Ok(())
     }
+}
+
+/// How an entry of a map is given that is written as in explanations, `request.headers[x-user]=a`.
+pub(crate) fn entry_of_map(name: &str, value: &str) -> Option<String> {
+    let (map, key) = name.trim().strip_suffix(']')?.split_once('[')?;
+    Some(format!("write {map}={}:{value}", key.trim_matches('"')))
 }
 
 #[cfg(test)]
@@ -119,6 +132,12 @@ mod tests {
             refused(AttributeType::StringMap, "m=a:b;"),
             " is not a valid key/value pair in the form key:value"
         );
+        let hint = |sense, text: &str| AttributeSet::default().add_flag(sense, text).unwrap_err().hint;
+        assert_eq!(
+            hint(AttributeType::StringMap, "request.headers[x-user]=mallory").as_deref(),
+            Some("write request.headers=x-user:mallory")
+        );
+        assert_eq!(hint(AttributeType::StringMap, "m=a"), None);
         assert_eq!(
             refused(AttributeType::Bytes, "b=1:100"),
             "strconv.ParseUint: parsing \"100\": value out of range"

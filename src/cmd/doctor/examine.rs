@@ -97,13 +97,17 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let running = running(&monitoring).await;
     let finding = |check, address: String, bound: Result<(), ListenError>, hint: &str| match bound {
         Ok(()) => ok(check, format!("{address} is free")),
-        Err(error) if running && is_foreign(&monitoring, &address) => fail(
+        Err(error) if running && is_foreign(&monitoring, &address) == Some(true) => fail(
             check,
             error.0,
             "another process than the running server uses it (`ss -ltnp` shows which): stop it, or choose another port",
         ),
         Err(error) if running && error.0.contains("address already in use") => {
-            ok(check, format!("{address} is in use by the running server"))
+            let by_whom = match is_foreign(&monitoring, &address) {
+                Some(_) => " by the running server",
+                None => "; this user may not see whether by the running server",
+            };
+            ok(check, format!("{address} is in use{by_whom}"))
         }
         Err(error) => fail(check, error.0, hint),
     };
@@ -170,9 +174,11 @@ fn port_of(address: &str) -> Option<u16> {
 }
 
 /// Whether another process than the one that listens at the address of monitoring listens at an address of TCP.
-fn is_foreign(monitoring: &str, address: &str) -> bool {
+fn is_foreign(monitoring: &str, address: &str) -> Option<bool> {
     let (monitoring, port) = (port_of(monitoring), port_of(address));
-    monitoring.zip(port).is_some_and(|(monitoring, port)| sockets::is_of_another(monitoring, port))
+    // Of a Unix socket nobody else is to be expected.
+    let Some((monitoring, port)) = monitoring.zip(port) else { return Some(false) };
+    sockets::is_of_another(monitoring, port)
 }
 
 /// Where a server on this machine is reached that listens at this address of TCP.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bumpalo::Bump;
 
-use crate::cmd::attributes::{AttributeSet, AttributeType, AttributeValue};
+use crate::cmd::attributes::{AttributeSet, AttributeType, AttributeValue, entry_of_map};
 use crate::cmd::exit::{Failure, Stop};
 use mixer_attribute::{AttributeBag, StringMap, Value, ValueType, Vocabulary};
 use mixer_config::message::suggestion;
@@ -47,11 +47,11 @@ impl RouteMatch {
     }
 }
 
-/// How an entry of a map is given that is written as in explanations, `request.headers[x-user]=a`.
-fn entry_of_map(name: &str, value: &str, vocabulary: &Vocabulary) -> Option<String> {
-    let (map, key) = name.strip_suffix(']')?.split_once('[')?;
+/// How an entry of a map is given, if the name is one of a map.
+fn entry_of(name: &str, value: &str, vocabulary: &Vocabulary) -> Option<String> {
+    let (map, _) = name.split_once('[')?;
     let (_, value_type) = vocabulary.attribute(map)?;
-    (value_type == ValueType::StringMap).then(|| format!("write {map}={}:{value}", key.trim_matches('"')))
+    entry_of_map(name, value).filter(|_| value_type == ValueType::StringMap)
 }
 
 /// The results of all rules.
@@ -75,8 +75,7 @@ impl Matches {
             let AttributeValue::String(text) = value else { continue };
             let Some((slot, value_type)) = vocabulary.attribute(name) else {
                 let failure = Failure::usage(format!("unknown attribute `{name}`"));
-                let hint =
-                    entry_of_map(name, text, vocabulary).or_else(|| suggestion(name, vocabulary.names()));
+                let hint = entry_of(name, text, vocabulary).or_else(|| suggestion(name, vocabulary.names()));
                 return Err(match hint {
                     Some(hint) => failure.hint(hint),
                     None => failure,

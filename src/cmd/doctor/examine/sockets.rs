@@ -6,16 +6,10 @@ use std::path::Path;
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// Whether processes other than those that listen on `port` listen on `other`; false if that cannot be told.
-pub(super) fn is_of_another(port: u16, other: u16) -> bool {
-    let (own, others) = (inodes(port), inodes(other));
-    if own.is_empty() || others.is_empty() {
-        return false;
-    }
-    match (owners(&own), owners(&others)) {
-        (Some(own), Some(others)) => own.is_disjoint(&others),
-        _ => false,
-    }
+/// Whether processes other than those that listen on `port` listen on `other`; `None` if that cannot be told, as of the processes of another
+/// user.
+pub(super) fn is_of_another(port: u16, other: u16) -> Option<bool> {
+    Some(owners(&inodes(port))?.is_disjoint(&owners(&inodes(other))?))
 }
 
 /// The inodes of the sockets that listen on a port.
@@ -68,7 +62,7 @@ mod tests {
         let bind = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let (first, second) = (bind(), bind());
         let port = |listener: &std::net::TcpListener| listener.local_addr().unwrap().port();
-        assert!(!is_of_another(port(&first), port(&second)));
+        assert_eq!(is_of_another(port(&first), port(&second)), Some(false));
         assert_eq!(owners(&inodes(port(&first))), Some(HashSet::from([std::process::id()])));
     }
 
@@ -86,7 +80,7 @@ mod tests {
         let stdout = other.stdout.take().unwrap();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
         let port = line.trim().parse().unwrap();
-        assert!(is_of_another(own.local_addr().unwrap().port(), port));
+        assert_eq!(is_of_another(own.local_addr().unwrap().port(), port), Some(true));
         drop(other.stdin.take());
         other.wait().unwrap();
     }
