@@ -92,7 +92,7 @@ const TIME_PER_TURN: Duration = Duration::from_micros(if cfg!(debug_assertions) 
 /// Work between two looks at the clock, some 3 us.
 const WORK_PER_LOOK: usize = 256;
 /// The time of a unit of work, in nanoseconds.
-const NANOS_PER_WORK: usize = 10;
+const NANOS_PER_WORK: usize = if cfg!(debug_assertions) { 500 } else { 10 };
 /// The weight of a delivery that takes what its work says. Handlers that encode or count what they get take longer.
 const PAR: usize = 16;
 /// The most that one delivery counts for, as its thread may have waited for its core meanwhile.
