@@ -353,7 +353,8 @@ fn a_problem_is_logged_once_and_when_it_has_gone() {
     edit(&file, "handler: turn-awya", "handler: turn-away");
     wait_for_kept(&server, 0.0);
     server.wait_for_log("no longer a problem: ");
-    assert_eq!(count("no longer a problem: the previous version of "), 2, "{}", server.log());
+    // The rule, its file, and the handler, whose change waited for the rule.
+    assert_eq!(count("no longer a problem: the previous version of "), 3, "{}", server.log());
 }
 
 #[test]

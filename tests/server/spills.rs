@@ -214,7 +214,7 @@ fn a_build_that_hangs_at_the_stop_hides_no_loss() {
     assert!(log.contains("50 items were neither delivered nor kept at the stop"), "{log}");
     let last = log.lines().find(|line| line.contains("not all items were delivered")).unwrap_or_default();
     for count in ["accepted", "closed"] {
-        assert!(last.contains(&format!("{count}=50")) || last.contains(&format!("\"{count}\":50")), "{log}");
+        assert!(last.contains(&format!("\"{count}\": 50")), "{log}");
     }
 }
 
@@ -235,6 +235,6 @@ fn a_replaced_handler_that_hangs_at_the_stop_hides_no_loss() {
     assert!(log.contains("50 items were neither delivered nor kept at the stop"), "{log}");
     let last = log.lines().find(|line| line.contains("not all items were delivered")).unwrap_or_default();
     for count in ["accepted", "closed"] {
-        assert!(last.contains(&format!("{count}=50")) || last.contains(&format!("\"{count}\":50")), "{log}");
+        assert!(last.contains(&format!("\"{count}\": 50")), "{log}");
     }
 }
