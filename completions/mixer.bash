@@ -4744,7 +4744,7 @@ _mixer() {
                     return 0
                     ;;
                 --section)
-                    COMPREPLY=($(compgen -W "templates adapters handlers instances rules attributes errors" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "templates adapters handlers instances rules attributes resources errors" -- "${cur}"))
                     return 0
                     ;;
                 --output)

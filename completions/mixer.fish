@@ -454,6 +454,7 @@ handlers\t''
 instances\t''
 rules\t''
 attributes\t''
+resources\t''
 errors\t''"
 complete -c mixer -n "__fish_mixer_using_subcommand snapshot; and __fish_seen_subcommand_from dump" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables that fit the terminal'
 plain\t'Tables of unlimited width'
