@@ -106,8 +106,8 @@ pub struct Unanswered<'m> {
     counters: Option<&'m RpcCounters>,
     shedder: Option<&'m LoadShedder>,
     started: Instant,
-    /// How long its message took to arrive, which is up to its sender.
-    arrival: Duration,
+    /// How long its message took to arrive, which is up to its sender, in microseconds: a call lasts less than an hour.
+    arrival_micros: u32,
     /// Bytes of its messages so far.
     pub received: usize,
     /// Whether it was refused before anything was done for it.
@@ -121,14 +121,14 @@ impl<'m> Unanswered<'m> {
         shedder: Option<&'m LoadShedder>,
         started: Instant,
     ) -> Self {
-        Self { counters, shedder, started, arrival: Duration::ZERO, received: 0, is_refused: false }
+        Self { counters, shedder, started, arrival_micros: 0, received: 0, is_refused: false }
     }
 
     /// Its message is there: what it takes from now on is a sample for load shedding.
     pub fn arrived(&mut self, bytes: usize) {
         (self.received, self.is_refused) = (bytes, false);
         if self.shedder.is_some() {
-            self.arrival = self.started.elapsed();
+            self.arrival_micros = u32::try_from(self.started.elapsed().as_micros()).unwrap_or(u32::MAX);
         }
     }
 
@@ -161,7 +161,7 @@ impl<'m> Unanswered<'m> {
 
     fn sample(&self, took: Duration) {
         if let Some(shedder) = self.shedder.filter(|_| !self.is_refused) {
-            shedder.completed(took.saturating_sub(self.arrival));
+            shedder.completed(took.saturating_sub(Duration::from_micros(self.arrival_micros.into())));
         }
     }
 }

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     /// Budget of the future of a call in bytes: the connection boxes one for every request.
-    const FUTURE_BYTES: usize = 1312;
+    const FUTURE_BYTES: usize = 1296;
 
     /// The size of the future that `call` returns, in bytes.
     fn future_size<F: Future>(

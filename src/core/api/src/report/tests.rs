@@ -75,7 +75,7 @@ async fn overload_refuses_a_long_report_before_anything_is_delivered() {
         (answer.map(drop).map_err(|error| error.code), trace.borrow().record)
     };
     assert_eq!(delivered(200).await, (Err(Code::Unavailable), 0));
-    assert_eq!(delivered(2).await, (Ok(()), 2), "little work needs no permit");
+    assert_eq!(delivered(SLICE.records).await, (Ok(()), SLICE.records), "one slice needs no permit");
     drop(held);
     assert_eq!(delivered(200).await, (Ok(()), 200));
 }
@@ -95,8 +95,7 @@ async fn a_long_report_runs_one_slice_at_a_time() {
             before = after;
             tokio::task::yield_now().await;
         }
-        assert!(before >= 384, "the last slice is that of the rest: {before}");
-        assert_eq!(trace.borrow().record, 400);
+        assert_eq!((before, trace.borrow().record), (384, 400));
     }
 }
 
@@ -106,12 +105,12 @@ async fn work_that_takes_longer_than_it_says_gives_way() {
     let context = &worker.worker;
     let mut pace = context.pace();
     pace.before(WORK_PER_TURN / 2).await;
-    std::thread::sleep(Duration::from_millis(10));
+    std::thread::sleep(Duration::from_millis(600));
     pace.before(1).await;
     assert!(pace.is_long());
     let mut pace = context.pace();
     pace.before(1).await;
-    std::thread::sleep(Duration::from_millis(10));
+    std::thread::sleep(Duration::from_millis(600));
     pace.before(1).await;
     assert!(!pace.is_long(), "the clock is not read for little work");
 }
