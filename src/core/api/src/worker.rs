@@ -35,8 +35,6 @@ pub struct MessageLimits {
     pub records: usize,
 }
 
-impl MessageLimits {}
-
 impl Default for MessageLimits {
     /// Istio's proxies ask for a few quotas and batch up to 1 000 records; an access log message of 8 MiB has 20 000 entries of 400
     /// bytes.
