@@ -105,8 +105,9 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         };
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
         renderer.begin(io)?;
-        let mut unusual =
-            if may_warn && !flags.result.quiet { client.unusual(&attributes) } else { Vec::new() };
+        // An answer does not tell which attributes its quotas depend on.
+        let tells_all = may_warn && !flags.result.quiet && quotas.is_empty();
+        let mut unusual = if tells_all { client.unusual(&attributes) } else { Vec::new() };
         let show = |io: &mut Io, finished: FinishedCall<CheckResult>| {
             renderer.answer(io, &finished)?;
             // A server declares what its answer depends on.

@@ -14,8 +14,9 @@ use super::io::Io;
 use super::output::{self, OutputFormat, escaped, table};
 use super::source;
 use mixer_engine::decision::Decision;
+use mixer_engine::explain::WithoutNamespace;
 use mixer_engine::snapshot::Snapshot;
-use mixer_policy::{ChangedCall, Offline, Replay, Stubs, WithoutNamespace, clock_of, read_requests, replay};
+use mixer_policy::{ChangedCall, Offline, Replay, Stubs, clock_of, read_requests, replay};
 
 /// Flags of `diff`.
 #[derive(Debug, Clone, clap::Args)]

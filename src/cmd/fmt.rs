@@ -67,7 +67,7 @@ pub(crate) fn run(args: &FmtArgs, io: &mut Io) -> Outcome {
     }
     if args.check && changes > 0 {
         let what = counted(changes, "file");
-        writeln!(io.err, "{what} to format; `mixer fmt` without --check writes them")?;
+        io.note(&format!("{what} to format; `mixer fmt` without --check writes them"))?;
         return Ok(Exit::Negative);
     }
     Ok(Exit::Success)

@@ -121,13 +121,31 @@ impl Io {
     /// Prints a warning to standard error, unless the command is quiet.
     pub(crate) fn warn(&mut self, text: &str) -> io::Result<()> {
         let text = self.given.shown(text);
+        self.tell(&format!("warning: {text}"), || ("Warning", serde_json::json!({ "warning": text })))
+    }
+
+    /// Prints a remark to standard error, unless the command is quiet.
+    pub(crate) fn note(&mut self, text: &str) -> io::Result<()> {
+        self.tell(text, || ("Note", serde_json::json!({ "note": text })))
+    }
+
+    /// Prints a line to standard error, in the format of errors: `text`, or a document of a kind with these members. Nothing if the command is
+    /// quiet.
+    pub(crate) fn tell(
+        &mut self,
+        text: &str,
+        document: impl FnOnce() -> (&'static str, serde_json::Value),
+    ) -> io::Result<()> {
         match self.error_format {
             _ if self.is_quiet => Ok(()),
-            ErrorFormat::Text => writeln!(self.err, "warning: {text}"),
+            ErrorFormat::Text => writeln!(self.err, "{text}"),
             ErrorFormat::Json => {
-                let warning =
-                    serde_json::json!({"apiVersion": "mixer/v1", "kind": "Warning", "warning": text});
-                writeln!(self.err, "{warning}")
+                let (kind, members) = document();
+                let mut document = serde_json::json!({ "apiVersion": "mixer/v1", "kind": kind });
+                if let (Some(all), serde_json::Value::Object(members)) = (document.as_object_mut(), members) {
+                    all.extend(members);
+                }
+                writeln!(self.err, "{document}")
             }
         }
     }

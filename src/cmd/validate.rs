@@ -152,9 +152,8 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         let built = source::build(&contents, &args.namespace);
         let problems = FileProblems::of(&contents, &diagnostics, args.namespace.options());
         match snapshot::compare_with(server, &built, &problems, io)? {
-            Comparison::Same if io.is_quiet => {}
             Comparison::Same => {
-                writeln!(io.err, "the server at {} has the same configuration", server.address())?;
+                io.note(&format!("the server at {} has the same configuration", server.address()))?;
             }
             Comparison::Differs => is_good &= !args.strict,
             Comparison::Fails => is_good = false,
@@ -246,13 +245,10 @@ fn summary(io: &mut Io, totals: &Totals) -> Result<(), Stop> {
     let style = if totals.errors > 0 { Style::Error } else { Style::Good };
     let text = if io.err_is_terminal { io.paint(style, &text) } else { text };
     io.out.flush()?;
-    if io.is_quiet {
-        return Ok(());
-    }
-    Ok(writeln!(io.err, "{text}")?)
+    Ok(io.tell(&text, || ("ValidationSummary", json!({ "summary": summary_document(totals) })))?)
 }
 
-fn document(diagnostics: &[Diagnostic], totals: &Totals, valid: bool) -> Value {
+fn summary_document(totals: &Totals) -> Value {
     let mut summary = json!({
         "files": totals.files,
         "resources": totals.resources,
@@ -262,11 +258,15 @@ fn document(diagnostics: &[Diagnostic], totals: &Totals, valid: bool) -> Value {
     if let (more @ 1.., Some(summary)) = (totals.unlisted, summary.as_object_mut()) {
         summary.insert("unlisted".to_owned(), more.into());
     }
+    summary
+}
+
+fn document(diagnostics: &[Diagnostic], totals: &Totals, valid: bool) -> Value {
     json!({
         "apiVersion": "mixer/v1",
         "kind": "ValidationResult",
         "valid": valid,
-        "summary": summary,
+        "summary": summary_document(totals),
         "diagnostics": diagnostics.iter().map(diagnostic_json).collect::<Vec<_>>(),
     })
 }

@@ -22,6 +22,11 @@ fn rule(condition: &str) -> String {
     )
 }
 
+fn in_cel(condition: &str) -> String {
+    let annotations = "annotations: {policy.istio.io/lang: CEL}";
+    rule(&format!("'{condition}'")).replace("name: r, ", &format!("name: r, {annotations}, "))
+}
+
 /// A bridge that charges a quota for paths.
 fn bridge(patterns: &[String]) -> String {
     let clauses: Vec<String> =
@@ -55,7 +60,7 @@ fn hostile_files_are_refused_within_bounds() {
     });
     type Make = Box<dyn Fn(&Path)>;
     let text = |text: String| -> Make { Box::new(move |path| write(path, &text).unwrap()) };
-    let cases: [(&str, &str, &str, Make); 14] = [
+    let cases: [(&str, &str, &str, Make); 18] = [
         (
             "4 000 aliases of a text of 2 MB",
             "yaml-syntax",
@@ -97,6 +102,50 @@ fn hostile_files_are_refused_within_bounds() {
             "expression-compile",
             "expression is too large",
             text(rule(&format!("'{patterns}'"))),
+        ),
+        (
+            "three thousand large patterns in CEL",
+            "expression-compile",
+            "expression is too large",
+            text(in_cel(&(0..3_000).fold("false".to_owned(), |mut all, i| {
+                let _ = write!(all, " || source.name.matches(\"(\\\\pL{{800}}){i}\")");
+                all
+            }))),
+        ),
+        (
+            "a reference of a million dots",
+            "handler-unknown",
+            "Handler not found",
+            text(format!(
+                "kind: rule\nmetadata: {{name: r, namespace: n}}\nspec: {{actions: [{{handler: '{}', instances: [a]}}]}}\n",
+                "a.".repeat(1_000_000)
+            )),
+        ),
+        (
+            "150 000 unknown fields",
+            "spec-decode",
+            "unknown field",
+            text((0..150_000).fold(
+                "kind: rule\nmetadata: {name: r, namespace: n}\nspec:\n".to_owned(),
+                |mut all, i| {
+                    let _ = writeln!(all, "  f{i}: 1");
+                    all
+                },
+            )),
+        ),
+        (
+            "100 000 misspelt annotations",
+            "annotation-unknown",
+            "further annotations are not examined",
+            text(
+                (0..100_000).fold(
+                    "kind: rule\nmetadata:\n  name: r\n  namespace: n\n  annotations:\n".to_owned(),
+                    |mut all, i| {
+                        let _ = writeln!(all, "    mixer.dev/f{i}: x");
+                        all
+                    },
+                ) + "spec: {}\n",
+            ),
         ),
         (
             "an envoybridge with 300 patterns",

@@ -151,6 +151,17 @@ fn a_misspelt_name_of_a_part_elsewhere_is_not_that_of_the_part_here() {
     assert_eq!(answers, [Answer::Denied, Answer::Denied, Answer::Allowed], "{kept:?}");
 }
 
+/// Whoever looked up each of the names that a reference of so many dots may mean, with copies of their parts, would take hours.
+#[test]
+fn a_reference_of_millions_of_dots_holds_up_nothing() {
+    let before = [sends("r1", "true", "l1", "who"), list("l1", "eve"), value("who", "source.user | \"\"")];
+    let long = "a.".repeat(1_000_000);
+    let after =
+        [&before[..2], &[list("l2", "x"), before[2].clone(), sends("r2", "true", &long, "who")]].concat();
+    let (_, answers) = edited(&before, &after, ["eve", "mallory", "carl"]);
+    assert_eq!(answers, [Answer::Denied, Answer::Allowed, Answer::Allowed]);
+}
+
 /// All lists of a rule with many actions change beside a mistake. A search that looked at the whole rule, or at all rules, for each list would take
 /// hours.
 #[test]

@@ -29,6 +29,8 @@ spec: {actions: [{handler: refuse, instances: [nothing]}]}
 const BRIDGE: &str = "apiVersion: config.istio.io/v1alpha2\nkind: envoybridge\nmetadata: {name: default, namespace: istio-system}\n\
                       spec:\n  check:\n    mode: shadow\n  ratelimit: {shadow: true}\n";
 
+const LIMITS: &str = "domain: shop\ndescriptors:\n- key: path\n  shadow_mode: true\n  rate_limit: {unit: hour, requests_per_unit: 3}\n";
+
 fn overview(server: &Server) -> String {
     http("GET", &format!("http://127.0.0.1:{}/", server.ports.ctrlz), "").expect("an answer").body
 }
@@ -104,6 +106,10 @@ fn what_is_not_enforced_is_told_with_its_place_until_it_is() {
     let config = format!("fs://{}", directory.path().display());
     let tried = mixer(&["server", "--dry-run", "--config-store-url", &config, "--address", "127.0.0.1:0"]);
     assert!(tried.stdout.contains("degraded       enforcement: `mode: shadow`"), "{tried:?}");
+    assert!(
+        !format!("{tried:?}").contains("enforced again"),
+        "the end of a rehearsal enforces nothing: {tried:?}"
+    );
 
     // Of a rule alone nothing is degraded.
     put(&bridge, &BRIDGE.replace("shadow: true", "shadow: false").replace("mode: shadow", "mode: enforce"));
@@ -121,5 +127,34 @@ fn what_is_not_enforced_is_told_with_its_place_until_it_is() {
     server.wait_for_log("no longer in dry run: tried.rule.istio-system");
     assert!(!overview(&server).contains("id=\"unenforced\""));
     assert_eq!(diagnosed(&server, directory.path(), "enforcement"), [""; 0]);
+    assert_eq!(diagnosed(&server, directory.path(), "running enforcement"), [""; 0]);
+}
+
+/// A file of envoyproxy/ratelimit may have limits that are tried.
+#[test]
+fn limits_in_shadow_mode_are_told_with_their_file() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let limits = directory.path().join("limits.yaml");
+    put(&directory.path().join("rules.yaml"), &RULES.replace(r#"dry-run: "true""#, r#"dry-run: "false""#));
+    put(&limits, LIMITS);
+    let server = Server::on(directory.path()).native().start();
+    server.wait_for_log("not enforced: limits with `shadow_mode: true` are counted");
+    let told = verbose(&server);
+    assert_eq!(told["notEnforced"]["count"], 1, "{told}");
+    assert_eq!(told["notEnforced"]["first"][0]["scope"], "limits", "{told}");
+    // It is meant for single limits: nothing is degraded.
+    assert!(told["degraded"]["enforcement"].is_null(), "{told}");
+    assert!(overview(&server).contains("Some limits are not enforced"));
+    for check in ["enforcement", "running enforcement"] {
+        let found = diagnosed(&server, directory.path(), check);
+        assert!(
+            found.len() == 1 && found[0].contains(&format!("{}:1", limits.display())),
+            "{check}: {found:?}"
+        );
+        assert!(found[0].contains("remove `shadow_mode: true`"), "{check}: {found:?}");
+    }
+    put(&limits, &LIMITS.replace("true", "false"));
+    let is_enforced = wait_for(DEADLINE, || (verbose(&server)["notEnforced"]["count"] == 0).then_some(()));
+    assert!(is_enforced.is_some(), "{}", verbose(&server));
     assert_eq!(diagnosed(&server, directory.path(), "running enforcement"), [""; 0]);
 }

@@ -24,12 +24,13 @@ use mixer_config::message::suggestion;
 use mixer_config::store::{self, ConfigStore, EMBEDDED_SAMPLE, MemoryStore};
 use mixer_engine::adapter::{Commons, SystemClock};
 use mixer_engine::dispatch::LastKnownAnswers;
-use mixer_engine::explain::{Explanation, PAGE_HEADER, QuotaExplanation, QuotaExplanations};
+use mixer_engine::explain::{
+    Explanation, PAGE_HEADER, QuotaExplanation, QuotaExplanations, WithoutNamespace,
+};
 use mixer_engine::handler::HandlerEnvironment;
 use mixer_engine::runtime::{ConfigPolicy, Configurator, ConfiguratorOptions, Runtime};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, SnapshotOptions};
 use mixer_engine::template::Variety;
-use mixer_policy::WithoutNamespace;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse, ReportRequest};
 
 /// Timeout of building one handler.

@@ -13,6 +13,9 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
         .as_deref()
         .map_or_else(|| "no namespace".to_owned(), |namespace| format!("namespace {namespace}"));
     let _ = writeln!(text, " (snapshot {}, {namespace})", found.snapshot);
+    for sentence in &found.for_envoy {
+        let _ = writeln!(text, "  {} {sentence}", io.paint(Style::Warning, "note:"));
+    }
     if found.rules.is_empty() {
         text.push_str("  no rule applies to checks\n");
     }

@@ -17,6 +17,9 @@ const SECRET: &str = "a secret differs, which is not shown";
 /// Shown for a resource of which a dump has less than the server.
 const MASKED: &str = "masked values cannot be compared";
 
+/// The part that is no resource: rules of this namespace apply to every request.
+const DEFAULT_NAMESPACE: &str = "default namespace";
+
 /// Told if one of the dumps has no resources of extensions.
 const UNKNOWN: &str = "not compared: resources for Envoy, and roles of rbac, of which one of the two does not tell (an earlier version)";
 
@@ -114,6 +117,10 @@ fn parts(found: &SnapshotDump) -> BTreeMap<String, Part> {
     masked.mask_secrets();
     let masked = serde_json::to_value(&masked).unwrap_or_default();
     let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+    if !found.default_namespace.is_empty() {
+        let text = format!("{}\n", found.default_namespace);
+        parts.insert(DEFAULT_NAMESPACE.to_owned(), Part { text, ..Part::default() });
+    }
     for (section, list) in document.as_object().into_iter().flatten() {
         let shown = masked.get(section).and_then(Value::as_array).into_iter().flatten();
         for (item, shown) in list.as_array().into_iter().flatten().zip(shown) {

@@ -110,7 +110,7 @@ fn served(
         (None, None) if errors > 0 || is_kept => {
             let state = match is_kept {
                 true => "the server would be ready, degraded",
-                false => "the server would be ready without what has an error",
+                false => "the server would be ready without what has an error, or with calls that fail",
             };
             fail(CHECK, format!("{found}{kept}"), &format!("{state}; {validate}"))
         }

@@ -15,6 +15,8 @@ const MAX_RULES: usize = 5;
 /// What to do about a service in shadow mode.
 const CURE_OF_SERVICES: &str =
     "remove the setting, or set it to `enforce` or `false`, before this server alone decides about requests";
+/// What to do about limits in shadow mode.
+const CURE_OF_LIMITS: &str = "remove `shadow_mode: true` from limits that are to be enforced";
 /// What to do about rules in dry run.
 const CURE_OF_RULES: &str = "remove the annotation `mixer.dev/dry-run` from rules that are to be enforced";
 
@@ -40,13 +42,13 @@ struct Entry {
 pub(super) fn of(snapshot: &Snapshot) -> Vec<Finding> {
     let entry = |unenforced: &Unenforced, text: String| (unenforced.scope, text);
     let place = |unenforced: &Unenforced| format!("{} ({})", unenforced.resource, unenforced.place);
-    let services = snapshot.unenforced_services();
-    let services =
-        services.map(|unenforced| entry(unenforced, format!("{}: {}", place(unenforced), unenforced.what)));
+    let settings = snapshot.unenforced_settings();
+    let settings =
+        settings.map(|unenforced| entry(unenforced, format!("{}: {}", place(unenforced), unenforced.what)));
     let rules: Vec<Unenforced> = snapshot.unenforced_rules().collect();
     let count = rules.len();
     let rules = rules.iter().map(|rule| entry(rule, place(rule)));
-    findings("enforcement", services.chain(rules).collect(), count)
+    findings("enforcement", settings.chain(rules).collect(), count)
 }
 
 /// What the running server does not enforce; none without `/readyz`.
@@ -63,12 +65,13 @@ fn of_running(found: &NotEnforced) -> Vec<Finding> {
             let since = format!("since {since}, {}", age(*age_seconds));
             match scope.as_str() {
                 "rule" => (UnenforcedScope::Rule, format!("{resource} ({place}), {since}")),
+                "limits" => (UnenforcedScope::Limits, format!("{resource} ({place}): {what}; {since}")),
                 _ => (UnenforcedScope::Service, format!("{resource} ({place}): {what}; {since}")),
             }
         })
         .collect();
-    let services = entries.iter().filter(|(scope, _)| *scope == UnenforcedScope::Service).count();
-    findings("running enforcement", entries, found.count.saturating_sub(services))
+    let settings = entries.iter().filter(|(scope, _)| *scope != UnenforcedScope::Rule).count();
+    findings("running enforcement", entries, found.count.saturating_sub(settings))
 }
 
 /// How long it lasts, as the server counts it.
@@ -76,12 +79,16 @@ fn age(seconds: u64) -> String {
     format!("for {:?}", Duration::from_secs(seconds))
 }
 
-/// One for each service, and one for all rules, of which there are `rules`.
+/// One for each service and each file of limits, and one for all rules, of which there are `rules`.
 fn findings(check: &'static str, entries: Vec<(UnenforcedScope, String)>, rules: usize) -> Vec<Finding> {
-    let (services, named): (Vec<_>, Vec<_>) =
-        entries.into_iter().partition(|(scope, _)| *scope == UnenforcedScope::Service);
+    let (settings, named): (Vec<_>, Vec<_>) =
+        entries.into_iter().partition(|(scope, _)| *scope != UnenforcedScope::Rule);
+    let cure = |scope| match scope {
+        UnenforcedScope::Limits => CURE_OF_LIMITS,
+        _ => CURE_OF_SERVICES,
+    };
     let mut found: Vec<Finding> =
-        services.into_iter().map(|(_, text)| warn(check, text, CURE_OF_SERVICES)).collect();
+        settings.into_iter().map(|(scope, text)| warn(check, text, cure(scope))).collect();
     if rules > 0 {
         let named: Vec<String> = named.into_iter().map(|(_, text)| text).take(MAX_RULES).collect();
         let others = rules.saturating_sub(named.len());

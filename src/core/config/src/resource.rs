@@ -20,6 +20,25 @@ pub struct ResourceKey {
     pub name: Arc<str>,
 }
 
+impl ResourceKey {
+    /// Maximum length of kind, name and namespace, in bytes. Kubernetes permits 253.
+    pub const MAX_PART: usize = 1024;
+
+    /// The keys that a full name, `name.kind.namespace`, may mean: each part may have dots, but a kind has none that the product knows.
+    /// Linear in the length of the name, whose parts are bounded by [`MAX_PART`](Self::MAX_PART): a longer one means nothing.
+    pub fn of_full_name(full_name: &str) -> impl Iterator<Item = Self> {
+        let is_part = |part: &&str| part.len() <= Self::MAX_PART;
+        let longest = 3 * Self::MAX_PART + "..".len();
+        let full_name = if full_name.len() <= longest { full_name } else { "" };
+        full_name.match_indices('.').filter_map(move |(at, _)| {
+            let name = full_name.get(..at).filter(is_part)?;
+            let (kind, namespace) = full_name.get(at + 1..)?.split_once('.')?;
+            let parts = [kind, namespace].iter().all(is_part);
+            parts.then(|| Self { kind: kind.into(), namespace: namespace.into(), name: name.into() })
+        })
+    }
+}
+
 /// By kind, namespace and name. Most keys share the `Arc`s of kind and namespace, so pointers are compared first.
 impl Ord for ResourceKey {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
@@ -320,5 +339,25 @@ mod tests {
                 assert!(resource.parsed.lock().is_none());
             }
         }
+    }
+
+    #[test]
+    fn full_names_mean_what_their_dots_separate() {
+        let keys = |full: &str| ResourceKey::of_full_name(full).collect::<Vec<_>>();
+        let key = |name: &str, kind: &str, namespace: &str| ResourceKey {
+            kind: kind.into(),
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        assert_eq!(keys("a.b.c"), [key("a", "b", "c")]);
+        assert_eq!(keys("a.b.c.d"), [key("a", "b", "c.d"), key("a.b", "c", "d")]);
+        assert_eq!(keys("a.b"), []);
+        assert_eq!(keys(""), []);
+        let longest = "x".repeat(ResourceKey::MAX_PART);
+        assert_eq!(keys(&format!("{longest}.{longest}.{longest}")), [key(&longest, &longest, &longest)]);
+        assert_eq!(keys(&format!("{longest}x.b.c")), []);
+        // However long a name is, it is read in a moment and means at most so many keys.
+        assert_eq!(keys(&"a.".repeat(5_000_000)), []);
+        assert!(keys(&"a.".repeat(1_500)).len() <= ResourceKey::MAX_PART);
     }
 }

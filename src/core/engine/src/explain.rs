@@ -5,6 +5,7 @@
 //! values, so only loopback clients may receive it; values that are secret are masked wherever they occur.
 
 mod quotas;
+mod unnamed;
 
 use std::fmt::Write as _;
 
@@ -21,6 +22,7 @@ use mixer_base::secrets::{MASKED, SecretNames};
 use mixer_expr::{Explanation as Part, Outcome};
 
 pub use quotas::{MAX_QUOTAS, QuotaExplanation, QuotaExplanations, explain_quotas};
+pub use unnamed::WithoutNamespace;
 
 /// The explanation of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +34,9 @@ pub struct Explanation {
     pub namespace: Option<String>,
     /// The answer of the check.
     pub decision: Decision,
+    /// What a call of Envoy gets instead, or whatever the decision: a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub for_envoy: Vec<String>,
     /// The rules with a check action, a header operation or a default, in evaluation order: all that matched, nearly matched or could not be
     /// evaluated, and the first of those that did not match or belong to other namespaces; within [`MAX_RULES_BYTES`].
     pub rules: Vec<RuleExplanation>,
@@ -353,11 +358,13 @@ pub fn explain<'t: 'a, 'a>(
     let mut mapped = snapshot.mappings();
     mapped.retain(|route| route.what == "mapping" && is_referenced(&route.to));
     let decision = Decision { message: secrets.mask(&decision.message), ..decision };
+    let for_envoy = for_envoy(table, namespace.as_deref(), &decision);
     let snapshot = snapshot.id.0;
     Explanation {
         snapshot,
         namespace,
         decision,
+        for_envoy,
         rules,
         omitted,
         page: page + 1,
@@ -390,6 +397,17 @@ fn has_check_effect(rule: &RuleConfig) -> bool {
 
 fn namespace(table: &RoutingTable, bag: &AttributeBag<'_>) -> Option<String> {
     table.namespace_of(bag).map(|n| String::from_utf8_lossy(n).into_owned())
+}
+
+/// What a call of Envoy gets where that is not this decision.
+fn for_envoy(table: &RoutingTable, namespace: Option<&str>, decision: &Decision) -> Vec<String> {
+    let unnamed = if namespace.is_none() { WithoutNamespace::of(table) } else { None };
+    let unnamed = unnamed.map(|envoy| format!("a call of Envoy that names no namespace {envoy}"));
+    let services = table.snapshot().unenforced_services();
+    let refuses = decision.code != 0;
+    let unenforced =
+        services.filter(|_| refuses).map(|unenforced| format!("{} ({})", unenforced.what, unenforced.place));
+    unnamed.into_iter().chain(unenforced).collect()
 }
 
 fn explain_rule<'t: 'a, 'a>(

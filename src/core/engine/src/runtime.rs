@@ -297,7 +297,10 @@ impl Runtime {
         });
         let denials = Arc::clone(&self.denials);
         let unenforced = before.unenforced.next(&before.routes.snapshot().rules, routes.snapshot());
-        unenforced.log_since(&before.unenforced, routes.snapshot());
+        // Where nothing serves, as at the stop, nothing is enforced again either.
+        if withheld.is_none() {
+            unenforced.log_since(&before.unenforced, routes.snapshot());
+        }
         let published = Published {
             routes,
             cache,

@@ -246,6 +246,7 @@ fn answer(explanation: &Explanation) -> Markup {
             }
             p.dim { "Snapshot " (explanation.snapshot) ", namespace "
                 @match &explanation.namespace { Some(name) => code { (name) }, None => "none: only the rules of the default namespace apply" } }
+            @for sentence in &explanation.for_envoy { p.notice.warn { (format::message(sentence)) } }
             @if !explanation.dispatches.is_empty() { (dispatches(explanation)) }
             h2 { "Rules" }
             (verdict("Applied", "good", of(Verdict::Matched), true))

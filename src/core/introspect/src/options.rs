@@ -47,6 +47,16 @@ impl IntrospectionOptions {
         }
     }
 
+    /// These settings with the port and the host of the listen address.
+    #[must_use]
+    pub fn in_effect(&self) -> Self {
+        let address = self.listen_address();
+        let parts = address.as_deref().and_then(|address| address.rsplit_once(':'));
+        let parts = parts.and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
+        let (address, port) = parts.unwrap_or_else(|| (self.address.clone(), self.port));
+        Self { address, port, ..self.clone() }
+    }
+
     /// The access rules. Errors: the token cannot be read.
     pub fn guard(&self) -> Result<Guard, String> {
         let token = self.token()?;

@@ -9,14 +9,19 @@ use mixer_engine::snapshot::UnenforcedScope;
 /// Most entries of the notice.
 const LISTED: usize = 10;
 
-/// Tells of settings by which a service refuses nothing, and of rules in dry run.
+/// Tells of settings by which a service refuses nothing, of limits that refuse nothing, and of rules in dry run.
 pub(super) fn notice(published: &Published) -> Markup {
     let all = published.unenforced();
-    let refuses_nothing = all.iter().any(|unenforced| unenforced.what.scope == UnenforcedScope::Service);
+    // Those of the widest scope are first.
+    let title = match all.first().map(|unenforced| unenforced.what.scope) {
+        Some(UnenforcedScope::Service) => "Decisions are not enforced",
+        Some(UnenforcedScope::Limits) => "Some limits are not enforced",
+        Some(UnenforcedScope::Rule) | None => "Rules in dry run decide nothing",
+    };
     html! {
         @if !all.is_empty() {
             div.notice.warn #unenforced role="status" {
-                strong { @if refuses_nothing { "Decisions are not enforced" } @else { "Rules in dry run decide nothing" } }
+                strong { (title) }
                 ul {
                     @for UnenforcedSince { what, since } in all.iter().take(LISTED) { li {
                         (configuration::link(&what.resource.to_string())) " " span.dim { (what.place) } ": "

@@ -22,4 +22,4 @@ pub use read::SuiteProblem;
 pub use replay::{ChangedCall, Difference, Replay, RequestsError, clock_of, read_requests, replay};
 pub use run::{CaseResult, FailedExpectation, run_case};
 pub use suite::{Stubs, Suite, TestCase};
-pub use unnamed::{WithoutNamespace, names_namespace};
+pub use unnamed::names_namespace;

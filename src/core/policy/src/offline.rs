@@ -9,7 +9,6 @@ use prost::Message as _;
 
 use super::ManualClock;
 use super::suite::Stubs;
-use super::unnamed::WithoutNamespace;
 use mixer_api::grpc::{GrpcError, unframed};
 use mixer_api::principal::CallerPrincipal;
 use mixer_api::{CallInfo, MixerService};
@@ -22,6 +21,7 @@ use mixer_config::{Diagnostic, Severity};
 use mixer_engine::adapter::{Clock, Commons};
 use mixer_engine::decision::{AnswerFailure, Decision, Method};
 use mixer_engine::dispatch::DispatchTrace;
+use mixer_engine::explain::WithoutNamespace;
 use mixer_engine::handler::{HandlerEnvironment, HandlerTable, retire};
 use mixer_engine::routing::RoutingTable;
 use mixer_engine::runtime::Runtime;

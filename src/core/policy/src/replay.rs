@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::unnamed::{WithoutNamespace, names_namespace};
+use super::unnamed::names_namespace;
 use super::{ManualClock, Offline};
 use mixer_api::principal::CallerPrincipal;
 use mixer_attribute::request::CheckCall;
 use mixer_attribute::{OwnedAttributes, Timestamp, ValueType};
 use mixer_engine::decision::{AttributeMap, CallerText, Decision, InstanceText, Method, owned_attributes};
+use mixer_engine::explain::WithoutNamespace;
 use mixer_engine::snapshot::Snapshot;
 use mixer_expr::Scope as _;
 use mixer_net::peer::Peer;

@@ -203,6 +203,7 @@ fn not_enforced(published: &Published) -> serde_json::Value {
     let listed = all.iter().take(LISTED).map(|UnenforcedSince { what, since }| {
         let scope = match what.scope {
             UnenforcedScope::Service => "service",
+            UnenforcedScope::Limits => "limits",
             UnenforcedScope::Rule => "rule",
         };
         serde_json::json!({

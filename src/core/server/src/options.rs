@@ -3,7 +3,7 @@
 mod addresses;
 mod effects;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mixer_api::load_shedding::LoadSheddingOptions;
 use mixer_attribute::SignedDuration;
@@ -334,35 +334,58 @@ impl ServerOptions {
     }
 
     /// The version of the program, and the settings as in [`banner`](Self::banner), but what is in effect instead of what is ignored or
-    /// replaced: the port of the API address (`none` for a Unix socket), 0 entries of a check cache that is off, and certificates where TLS
-    /// uses them: of the API port, or for an MCP source.
+    /// replaced: the ports of the addresses (`none` for a Unix socket), 0 entries of a check cache that is off, and certificates where TLS
+    /// uses them: of the API port, or for an MCP source. With the settings that Istio Mixer does not have: other addresses, the memory of
+    /// callers, and what serves beside an error.
     pub fn settings_in_effect(&self) -> Vec<(&'static str, String)> {
         let mut settings = self.banner();
         let (tls, source) = (&self.tls, self.config_store_url.starts_with("mcps"));
         settings.retain(|(name, _)| {
             source || !matches!(*name, "CertificateFile" | "KeyFile" | "CACertificateFile")
         });
-        let of_api = [
-            ("APICertificateFile", &tls.cert_file),
-            ("APIKeyFile", &tls.key_file),
-            ("APIClientCAFile", &tls.client_ca_file),
-        ];
-        let given = of_api.into_iter().filter(|(_, path)| !path.as_os_str().is_empty());
-        let given = given.map(|(name, path)| (name, path.display().to_string()));
-        let at = settings.iter().position(|(name, _)| *name == "MonitoringPort").unwrap_or(0);
-        settings.splice(at..at, given);
+        let path = |path: &Path| path.display().to_string();
+        let mut add = |before: &str, more: Vec<(&'static str, String)>| {
+            let at = settings.iter().position(|(name, _)| *name == before).unwrap_or(0);
+            settings.splice(at..at, more.into_iter().filter(|(_, value)| !value.is_empty()));
+        };
+        add(
+            "MonitoringPort",
+            vec![
+                ("APICertificateFile", path(&tls.cert_file)),
+                ("APIKeyFile", path(&tls.key_file)),
+                ("APIClientCAFile", path(&tls.client_ca_file)),
+                ("EnvoyHTTPAddress", self.envoy_http_address.clone()),
+            ],
+        );
+        add(
+            "EnableProfiling",
+            vec![
+                ("EnvoyRateLimitHTTPAddress", self.envoy_ratelimit_http_address.clone()),
+                ("MonitoringAddress", self.monitoring_address.clone()),
+                ("MetricsAddress", self.metrics_listen_address()),
+                ("MemoryLimit", self.memory_limit.to_string()),
+            ],
+        );
+        add(
+            "ConfigWaitTimeout",
+            vec![
+                ("ConfigOnError", self.config_on_error.name().to_owned()),
+                ("ConfigCache", path(&self.config_cache)),
+                ("AllowEmptyConfig", self.allow_empty_config.to_string()),
+            ],
+        );
         settings.insert(0, ("Version", BuildInfo::of_this_program().with_revision()));
+        let port_of = |address: &str| address.rsplit(':').next().unwrap_or_default().to_owned();
         for (name, value) in &mut settings {
             match *name {
                 "APIPort" => match self.listen_address() {
-                    Ok(ListenAddress::Tcp { address, .. }) => {
-                        let port = address.rsplit(':').next().unwrap_or_default();
-                        port.clone_into(value);
-                    }
+                    Ok(ListenAddress::Tcp { address, .. }) => *value = port_of(&address),
                     Ok(ListenAddress::Unix(_)) => "none".clone_into(value),
                     // The start fails, and says why.
                     Err(_) => {}
                 },
+                "MonitoringPort" => *value = port_of(&self.monitoring_listen_address()),
+                "IntrospectionOptions" => *value = self.introspection.in_effect().to_string(),
                 "NumCheckCacheEntries" => *value = self.check_cache_entries().unwrap_or(0).to_string(),
                 _ => {}
             }
@@ -525,6 +548,27 @@ mod tests {
         {
             options.address = address.to_owned();
             assert_eq!(shown(&options, "APIPort"), pair("9091", port), "{address}");
+        }
+        options.monitoring_address = "127.0.0.1:9".to_owned();
+        assert_eq!(shown(&options, "MonitoringPort"), pair("15014", "9"));
+        options.introspection.address = "127.0.0.1:10".to_owned();
+        let controlz = |port, address| format!("port={port} address={address} readOnly=false");
+        let [given, so] = [controlz(9876, "127.0.0.1:10"), controlz(10, "127.0.0.1")];
+        assert_eq!(shown(&options, "IntrospectionOptions"), (given, so));
+        options.metrics_address = "[::1]:11".to_owned();
+        options.envoy_http_address = "127.0.0.1:12".to_owned();
+        options.config_cache = "/c".into();
+        let so = options.settings_in_effect();
+        for (name, value) in [
+            ("MonitoringAddress", "127.0.0.1:9"),
+            ("MetricsAddress", "[::1]:11"),
+            ("EnvoyHTTPAddress", "127.0.0.1:12"),
+            ("MemoryLimit", &options.memory_limit.to_string()),
+            ("ConfigOnError", "keep-last"),
+            ("ConfigCache", "/c"),
+            ("AllowEmptyConfig", "false"),
+        ] {
+            assert!(so.iter().any(|(known, so)| *known == name && so == value), "{name}: {so:?}");
         }
     }
 

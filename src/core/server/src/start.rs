@@ -215,7 +215,6 @@ impl Start<'_> {
             envoy: self.envoy.clone(),
             reloads: tls.iter().map(|tls| ("certificates", reload_of(tls))).collect(),
         }));
-        tracing::info!("Starting monitor server...");
         self.start_monitoring(&controls)?;
         self.start_introspection(&controls);
         if !is_awaited {

@@ -75,6 +75,11 @@ impl DecodeContext {
         self.errors.push(DecodeError { message, field: self.path(), span: node.span, hint });
     }
 
+    /// Whether further errors are left out. Whoever looks for what nobody will read may stop.
+    pub fn lists_no_more(&self) -> bool {
+        self.errors.len() > MAX_ERRORS
+    }
+
     /// Runs `step` at another position.
     pub fn within<T>(&mut self, path: FieldPath, step: impl FnOnce(&mut Self) -> T) -> T {
         let base = std::mem::replace(&mut self.base, path);

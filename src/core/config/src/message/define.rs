@@ -158,14 +158,19 @@ pub fn reject_unknown<'f>(
     fields: impl Iterator<Item = &'f str> + Clone,
     context: &mut DecodeContext,
 ) {
-    for entry in node.entries() {
-        if fields.clone().any(|name| name == &*entry.key || is_lower_camel_of(&entry.key, name)) {
-            continue;
+    let is_known = |key: &str| fields.clone().any(|name| name == key || is_lower_camel_of(key, name));
+    let mut unknown = node.entries().iter().filter(|entry| !is_known(&entry.key)).peekable();
+    if unknown.peek().is_none() {
+        return;
+    }
+    // As the names beside it are written.
+    let is_snake_case = node.entries().iter().any(|entry| entry.key.contains('_'));
+    let spelled = |name: &str| if is_snake_case { name.to_owned() } else { lower_camel(name) };
+    let names = fields.clone().map(spelled).collect::<Vec<_>>();
+    for entry in unknown {
+        if context.lists_no_more() {
+            return;
         }
-        // As the names beside it are written.
-        let is_snake_case = node.entries().iter().any(|entry| entry.key.contains('_'));
-        let spelled = |name: &str| if is_snake_case { name.to_owned() } else { lower_camel(name) };
-        let names = fields.clone().map(spelled).collect::<Vec<_>>();
         let hint = suggestion(&entry.key, names.iter().map(String::as_str))
             .or_else(|| containing(&entry.key, &names).map(|name| format!("did you mean `{name}`?")))
             .or_else(|| {

@@ -90,14 +90,9 @@ impl<'l> Corrections<'l> {
 
     /// The resources with a full name, `name.kind.namespace`: each part may have dots.
     pub(super) fn keys_of(&self, full_name: &str, builder: &SnapshotBuilder) -> Vec<ResourceKey> {
-        let dots = full_name.match_indices('.').map(|(at, _)| at);
-        let keys = dots.filter_map(|at| {
-            let (name, rest) = (full_name.get(..at)?, full_name.get(at + 1..)?);
-            // No known kind has dots.
-            let (kind, namespace) = rest.split_once('.')?;
-            let key = ResourceKey { kind: kind.into(), namespace: namespace.into(), name: name.into() };
-            let is_known = self.read.resources.contains_key(&key) || self.last.get(&key).is_some();
-            (is_known && has_effect(&key, builder)).then_some(key)
+        let keys = ResourceKey::of_full_name(full_name).filter(|key| {
+            let is_known = self.read.resources.contains_key(key) || self.last.get(key).is_some();
+            is_known && has_effect(key, builder)
         });
         keys.collect()
     }

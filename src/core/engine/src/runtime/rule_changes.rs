@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use foldhash::HashSet;
 
-use mixer_config::{MappingEntry, Node, RawResource};
+use mixer_config::{MappingEntry, Node, RawResource, ResourceKey};
 use mixer_expr::Language;
 
 /// What a rule names.
@@ -140,8 +140,6 @@ fn beside_names(action: &Node) -> Vec<&MappingEntry> {
     action.entries().iter().filter(|entry| !NAMES.contains(&&*entry.key)).collect()
 }
 
-/// The longest name of a resource, in bytes.
-const MAX_NAME: usize = 1024;
 /// Most parts of a name that are told apart.
 const MAX_PARTS: usize = 64;
 
@@ -149,7 +147,7 @@ const MAX_PARTS: usize = 64;
 /// a bounded length.
 pub(super) fn prefixes(reference: &str) -> impl Iterator<Item = &str> {
     let dots = reference.match_indices('.').map(|(at, _)| at).take(MAX_PARTS).chain([reference.len()]);
-    dots.take_while(|at| *at <= MAX_NAME).filter_map(|at| reference.get(..at))
+    dots.take_while(|at| *at <= ResourceKey::MAX_PART).filter_map(|at| reference.get(..at))
 }
 
 fn spec_of(document: &Node) -> &[MappingEntry] {

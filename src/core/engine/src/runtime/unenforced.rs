@@ -23,7 +23,7 @@ pub struct UnenforcedSince {
 /// Since when settings and rules are not enforced.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Since {
-    services: BTreeMap<(ResourceKey, &'static str), Moment>,
+    settings: BTreeMap<(ResourceKey, &'static str), Moment>,
     rules: Arc<BTreeMap<ResourceKey, Moment>>,
 }
 
@@ -31,12 +31,12 @@ impl Since {
     /// That of the next table. Cost: a pass over the rules that changed.
     pub(super) fn next(&self, before: &Rules, snapshot: &Snapshot) -> Self {
         let now = Moment::now();
-        let service = |unenforced: &Unenforced| {
+        let setting = |unenforced: &Unenforced| {
             let key = (unenforced.resource.clone(), unenforced.what);
-            let since = self.services.get(&key).copied().unwrap_or(now);
+            let since = self.settings.get(&key).copied().unwrap_or(now);
             (key, since)
         };
-        let services = snapshot.unenforced_services().map(service).collect();
+        let settings = snapshot.unenforced_settings().map(setting).collect();
         let mut rules = Arc::clone(&self.rules);
         for (old, new) in before.changes(&snapshot.rules) {
             match (new.filter(|rule| rule.dry_run), old.filter(|rule| rule.dry_run)) {
@@ -45,19 +45,19 @@ impl Since {
                 (None, Some(rule)) => drop(Arc::make_mut(&mut rules).remove(&rule.key)),
             }
         }
-        Self { services, rules }
+        Self { settings, rules }
     }
 
     /// Logs what is no longer enforced since the table with `before`, and what is enforced again.
     pub(super) fn log_since(&self, before: &Self, snapshot: &Snapshot) {
-        for unenforced in snapshot.unenforced_services() {
+        for unenforced in snapshot.unenforced_settings() {
             let Unenforced { what, resource, place, .. } = unenforced;
-            if !before.services.contains_key(&(resource.clone(), *what)) {
+            if !before.settings.contains_key(&(resource.clone(), *what)) {
                 tracing::warn!(resource = %resource, place, "not enforced: {what}");
             }
         }
-        for ((resource, what), since) in &before.services {
-            if !self.services.contains_key(&(resource.clone(), *what)) {
+        for ((resource, what), since) in &before.settings {
+            if !self.settings.contains_key(&(resource.clone(), *what)) {
                 tracing::info!(resource = %resource, "enforced again after {:.1?}: no longer {what}", since.age());
             }
         }
@@ -94,23 +94,24 @@ fn names(keys: &[&ResourceKey], snapshot: &Snapshot) -> String {
 }
 
 impl Published {
-    /// What decides about calls without being enforced, settings of services first; nothing while no call is answered. Cost: a look-up for
+    /// What decides about calls without being enforced, settings of services first, then limits; nothing while no call is answered. Cost: a look-up for
     /// each rule in dry run.
     pub fn unenforced(&self) -> Vec<UnenforcedSince> {
         if self.withheld.is_some() {
             return Vec::new();
         }
         let snapshot = self.routes.snapshot();
-        let service = |what: &Unenforced| {
-            let since = self.unenforced.services.get(&(what.resource.clone(), what.what)).copied();
+        let setting = |what: &Unenforced| {
+            let since = self.unenforced.settings.get(&(what.resource.clone(), what.what)).copied();
             UnenforcedSince { what: what.clone(), since: since.unwrap_or_else(Moment::now) }
         };
         let rule = |(key, since): (&ResourceKey, &Moment)| {
             let what = Unenforced::rule(snapshot.rules.get(key)?);
             Some(UnenforcedSince { what, since: *since })
         };
-        let services = snapshot.unenforced_services().map(service);
-        services.chain(self.unenforced.rules.iter().filter_map(rule)).collect()
+        let mut settings: Vec<UnenforcedSince> = snapshot.unenforced_settings().map(setting).collect();
+        settings.sort_by_key(|unenforced| unenforced.what.scope);
+        settings.into_iter().chain(self.unenforced.rules.iter().filter_map(rule)).collect()
     }
 
     /// Errors: that no call of a service is refused, by which setting.

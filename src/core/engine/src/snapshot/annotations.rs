@@ -132,17 +132,23 @@ pub(super) fn ignores_received_values(resource: &RawResource, problems: &mut Res
     }
 }
 
-/// Reports annotations with our prefix that are unknown here, and those that were probably meant to have it.
+/// Most problems with the annotations of a resource that are told.
+const MAX_PROBLEMS: usize = 100;
+
+/// Reports annotations with our prefix that are unknown here, and those that were probably meant to have it: the first
+/// [`MAX_PROBLEMS`], and that there are more.
 pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut ResourceProblems<'_>) {
     // What a lost line leaves, of `mixer.dev/on-error: deny` for example.
     let null = forgotten::annotations(problems.document());
     null.into_iter().for_each(|found| problems.push(empty_parameter(found)));
+    let mut count = 0;
     for name in resource.annotations.keys() {
         let meant = meant(name);
         let is_ours = meant.is_some() || name.split_once('/').is_some_and(|(prefix, _)| prefix == PREFIX);
         if !is_ours || known.contains(&name) {
             continue;
         }
+        count += 1;
         let kind = &resource.key.kind;
         let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
         let message = format!("annotation {name} is not supported on {article} {kind}");
@@ -158,6 +164,12 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
         };
         let problem = Diagnostic::error("annotation-unknown", field_path(name), message).with_hint(hint);
         problems.push(problem.accepted_by_istio());
+        if count == MAX_PROBLEMS {
+            let message = "further annotations are not examined";
+            let problem = Diagnostic::error("annotation-unknown", field_path(name), message);
+            problems.push(problem.with_hint("mend or remove those that are listed").accepted_by_istio());
+            return;
+        }
     }
 }
 
@@ -172,7 +184,11 @@ pub fn unsupported_annotations(resource: &RawResource) -> Vec<Diagnostic> {
 /// resources without the annotation: what was written in another one may mean something else in it.
 pub(super) fn language(resource: &RawResource, problems: &mut ResourceProblems<'_>) {
     let known = Language::ALL.map(Language::name);
+    let mut count = 0;
     for (name, value) in resource.annotations.iter() {
+        if count == MAX_PROBLEMS {
+            return;
+        }
         let is_language = known.iter().any(|known| known.eq_ignore_ascii_case(value));
         let (code, message, hint) = if name == LANGUAGE {
             if known.contains(&value) {
@@ -196,6 +212,7 @@ pub(super) fn language(resource: &RawResource, problems: &mut ResourceProblems<'
         } else {
             continue;
         };
+        count += 1;
         problems.push(Diagnostic::error(code, field_path(name), message).with_hint(hint).accepted_by_istio());
     }
 }

@@ -12,6 +12,8 @@ const RULE_IN_DRY_RUN: &str =
 pub enum UnenforcedScope {
     /// Every call of a service: none is refused.
     Service,
+    /// Some limits of a service.
+    Limits,
     /// What one rule would do.
     Rule,
 }
@@ -36,6 +38,11 @@ impl Unenforced {
         Self { scope: UnenforcedScope::Service, what, resource: resource.clone(), place }
     }
 
+    /// Limits of a resource. `line`: from 1, 0 if it is not known.
+    pub fn limits(what: &'static str, resource: &ResourceKey, origin: &Origin, line: u32) -> Self {
+        Self { scope: UnenforcedScope::Limits, ..Self::service(what, resource, origin, line) }
+    }
+
     /// A rule in dry run.
     pub(crate) fn rule(rule: &RuleConfig) -> Self {
         let place = place(&rule.origin, rule.origin.document_line());
@@ -53,6 +60,11 @@ fn place(origin: &Origin, line: u32) -> String {
 impl Snapshot {
     /// The settings by which services enforce nothing.
     pub fn unenforced_services(&self) -> impl Iterator<Item = &Unenforced> {
+        self.unenforced_settings().filter(|unenforced| unenforced.scope == UnenforcedScope::Service)
+    }
+
+    /// The settings by which services enforce nothing, or not all of their limits.
+    pub fn unenforced_settings(&self) -> impl Iterator<Item = &Unenforced> {
         self.extensions.iter().flat_map(|config| config.unenforced())
     }
 

@@ -40,6 +40,9 @@ const ACCESS_LOG_TYPES: [&str; 15] = [
     "TcpConnectionStart",
 ];
 
+/// What follows from shadow mode of single limits.
+const SHADOW_OF_LIMITS: &str =
+    "limits with `shadow_mode: true` are counted, and what exceeds them is answered OK";
 /// What follows from shadow mode of checks.
 const SHADOW_CHECKS: &str = "`mode: shadow`: every check of Envoy is answered OK, whatever the rules say";
 /// What follows from shadow mode of rate limits.
@@ -493,6 +496,13 @@ impl Assembler<'_> {
     }
 
     fn domain(&mut self, resource: &RawResource, domain: Domain, domains: &mut BTreeMap<String, Domain>) {
+        let has_shadows = domain.descriptors.limits().iter().any(|limit| limit.shadow_mode);
+        let is_in_force = !domains.contains_key(&domain.name) || self.config.settings.ratelimit.merge_domains;
+        if has_shadows && is_in_force {
+            let line = resource.origin.document_line();
+            let unenforced = Unenforced::limits(SHADOW_OF_LIMITS, &resource.key, &resource.origin, line);
+            self.config.unenforced.push(unenforced);
+        }
         let Some(first) = domains.get_mut(&domain.name) else {
             domains.insert(domain.name.clone(), domain);
             return;

@@ -308,16 +308,7 @@ impl Planner<'_> {
         if let ("matches", [subject, pattern]) = (function, args)
             && let NodeKind::Literal(Literal::String(pattern)) = &self.ast.node(*pattern).kind
         {
-            let regex = Regex::configured(pattern).map_err(|error| {
-                let (text, over_budget) = match error {
-                    PatternError::Invalid(text) => return text,
-                    PatternError::TooLarge(text) => (text, false),
-                    PatternError::OverBudget(text) => (text, true),
-                };
-                let error = CompileError::new(Phase::Static, text.clone());
-                self.too_large.get_or_insert(CompileError { over_budget, ..error });
-                text
-            });
+            let regex = self.constant_pattern(pattern);
             return Op::MatchesConstant(self.planned(*subject), regex);
         }
         let args = self.nodes(args);
@@ -332,6 +323,23 @@ impl Planner<'_> {
             (_, [left, right]) if let Some(binary) = binary(function) => Op::Binary(binary, *left, *right),
             _ => Op::Unbound(function.into(), args),
         }
+    }
+
+    /// Compiles a pattern, unless one was too large: the expression is refused then, and another one may take as long to refuse.
+    fn constant_pattern(&mut self, pattern: &[u8]) -> Result<Regex, String> {
+        if let Some(refused) = &self.too_large {
+            return Err(refused.message.clone());
+        }
+        Regex::configured(pattern).map_err(|error| {
+            let (text, over_budget) = match error {
+                PatternError::Invalid(text) => return text,
+                PatternError::TooLarge(text) => (text, false),
+                PatternError::OverBudget(text) => (text, true),
+            };
+            let error = CompileError::new(Phase::Static, text.clone());
+            self.too_large = Some(CompileError { over_budget, ..error });
+            text
+        })
     }
 
     fn fold(&mut self, fold: &Fold) -> Op {

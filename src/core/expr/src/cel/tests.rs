@@ -230,6 +230,15 @@ fn evaluation_is_bounded() {
     assert!(outcome(&types).contains("too large"), "{}", outcome(&types));
 }
 
+/// To refuse a pattern takes as long as to compile the largest that is allowed: another one is not tried.
+#[test]
+fn an_expression_is_refused_by_its_first_large_pattern() {
+    let patterns = (0..3_000).map(|number| format!(r#"s.matches("(\\pL{{800}}){number}")"#));
+    let text = patterns.collect::<Vec<_>>().join(" || ");
+    let error = refusal(&text);
+    assert!(error.message.contains("too large"), "{error:?}");
+}
+
 const FRAGMENTS: &[&str] = &[
     "s",
     "n",

@@ -118,10 +118,17 @@ impl Start<'_> {
 
     /// Step 17: the monitoring endpoint.
     pub(super) fn start_monitoring(&mut self, controls: &Arc<Controls>) -> Result<(), StartError> {
+        tracing::info!("Starting monitor server...");
         let address = self.options.monitoring_listen_address();
         let listener = self.listen_http(Endpoint::Monitoring, &address).map_err(|e| {
             StartError::new(format!("unable to setup monitoring: unable to listen on socket: {e}"))
         })?;
+        // compat(1.3): Istio Mixer does not tell where; pinned by the cases of cli/ that compare the whole log.
+        if !self.options.problems_as_istio_mixer
+            && let Ok(address) = listener.local_addr()
+        {
+            tracing::info!("health and metrics available at {address}");
+        }
         // compat(1.3): Istio Mixer names who built it; pinned by the case monitoring-version.
         let version = match self.options.health_endpoints {
             true => BuildInfo::of_this_program().with_revision(),

@@ -45,9 +45,6 @@ pub(super) enum Unidentified {
     Type { message: String, span: Span },
 }
 
-/// Maximum length of kind, name and namespace, in bytes. Kubernetes permits 253.
-const MAX_NAME: usize = 1024;
-
 /// Extracts the identity of a document.
 pub(super) fn identify(root: &Node, rule: IdentityRule) -> Result<Identity, Unidentified> {
     match rule {
@@ -71,8 +68,10 @@ fn identify_loosely(root: &Node, rule: IdentityRule) -> Result<Identity, Unident
         kind = format!("{kind}.{group}");
     }
     let (namespace, name) = (metadata("namespace"), metadata("name"));
-    if let Some(text) = [&kind, &namespace, &name].into_iter().find(|text| text.len() > MAX_NAME) {
-        let message = format!("a part of the name has {} bytes, more than {MAX_NAME}", text.len());
+    if let Some(text) = [&kind, &namespace, &name].into_iter().find(|text| text.len() > ResourceKey::MAX_PART)
+    {
+        let message =
+            format!("a part of the name has {} bytes, more than {}", text.len(), ResourceKey::MAX_PART);
         return Err(Unidentified::Type { message, span: root.span });
     }
     let key = ResourceKey { kind: shared(kind), namespace: shared(namespace), name: name.into() };
@@ -111,8 +110,8 @@ fn identify_completely(root: &Node) -> Result<Identity, Unidentified> {
     }
     let parts = [("kind", &kind), ("metadata.name", &name), ("metadata.namespace", &namespace)];
     let missing = parts.iter().filter(|(_, text)| text.is_empty()).map(|(part, _)| *part).collect::<Vec<_>>();
-    if let Some((part, text)) = parts.iter().find(|(_, text)| text.len() > MAX_NAME) {
-        let message = format!("{part} has {} bytes, more than {MAX_NAME}", text.len());
+    if let Some((part, text)) = parts.iter().find(|(_, text)| text.len() > ResourceKey::MAX_PART) {
+        let message = format!("{part} has {} bytes, more than {}", text.len(), ResourceKey::MAX_PART);
         return Err(Unidentified::Type { message, span: root.span });
     }
     if let Some(items) = list_items(root, &kind) {

@@ -77,17 +77,20 @@ impl Resolution<'_> {
     /// an empty configuration is meant.
     fn unmounted(&self) -> Vec<Unread> {
         let (read, last) = (&self.corrections.read, self.corrections.last);
-        let good = last.resources();
+        let Some(good) = last.resources() else { return Vec::new() };
         if read.is_of_server && last.accepts_empty() {
             return Vec::new();
         }
-        let has_missing = |directory: &str| {
-            let mut below = good.iter().flat_map(|good| good.iter());
-            below.any(|resource| {
-                Path::new(&*resource.origin.file).starts_with(directory)
-                    && !read.resources.contains_key(&resource.key)
-            })
-        };
+        let all = || read.always_empty.iter().chain(&read.always_bare);
+        let paths: HashSet<&Path> = all().map(|directory| Path::new(&**directory)).collect();
+        if paths.is_empty() {
+            return Vec::new();
+        }
+        // There may be many directories, such as those of `.git`, and most resources are not missing.
+        let changes = good.changes(&read.resources, |a, b| a.revision == b.revision);
+        let missing = changes.iter().filter_map(|(old, new)| old.filter(|_| new.is_none()));
+        let above = missing.flat_map(|missing| Path::new(&*missing.origin.file).ancestors());
+        let of_missing: HashSet<&Path> = above.filter(|path| paths.contains(path)).collect();
         let unread = |directory: &Arc<str>| {
             let is_empty = read.always_empty.contains(directory);
             let state = if is_empty { "is empty" } else { "has no configuration" };
@@ -112,8 +115,7 @@ impl Resolution<'_> {
             problem.file = Some(Arc::clone(directory));
             Unread::by(&problem, directory)
         };
-        let all = read.always_empty.iter().chain(&read.always_bare);
-        all.filter(|directory| has_missing(directory)).map(unread).collect()
+        all().filter(|directory| of_missing.contains(Path::new(&***directory))).map(unread).collect()
     }
 
     /// Why the directory with everything that the store has cannot be read, if that is so.
