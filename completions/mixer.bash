@@ -4906,11 +4906,11 @@ _mixer() {
                     return 0
                     ;;
                 --output)
-                    COMPREPLY=($(compgen -W "table text plain json yaml github sarif" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table plain json yaml github sarif" -- "${cur}"))
                     return 0
                     ;;
                 -o)
-                    COMPREPLY=($(compgen -W "table text plain json yaml github sarif" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "table plain json yaml github sarif" -- "${cur}"))
                     return 0
                     ;;
                 --color)

@@ -344,9 +344,8 @@ false\t''"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l suppress -d 'With --analyze: a message that is not reported of a resource. Repeatable; `*` stands for any characters' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l server -d 'Show what the configuration would change in a running server: its host, and the port of ControlZ, by default 9876' -r -f -a "(__fish_print_hostnames)"
 complete -c mixer -n "__fish_mixer_using_subcommand validate" -l ctrlz-token-file -d 'File with the bearer token of ControlZ: that of --ctrlz-token-file of the server. Also MIXER_CTRLZ_TOKEN_FILE' -r -F
-complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else text' -r -f -a "table\t'Source excerpts of the first 50 problems, errors first; what follows from a problem below it'
-text\t'One line per problem, with its hint'
-plain\t'As text, without hints'
+complete -c mixer -n "__fish_mixer_using_subcommand validate" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Source excerpts of the first 50 problems, errors first; what follows from a problem below it'
+plain\t'One line per problem, with its hint'
 json\t'One JSON document'
 yaml\t'One YAML document'
 github\t'Commands of GitHub Actions, which annotate the lines of a change'
@@ -492,8 +491,8 @@ report\t''
 quota\t''
 attribute-generator\t''
 check-with-output\t''"
-complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l namespace -d 'Show routes of one namespace' -r -f
-complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l handler -d 'Show routes to matching handlers; `*` matches any text' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l namespace -d 'Show routes of one namespace. Exits with status 2 if none has routes of that name' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l handler -d 'Show routes to matching handlers; `*` matches any text. Exits with status 2 if there is none' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -l match -d 'Mark routes that match a request with these attributes: name1=value1,name2=value2,…' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand routes; and __fish_seen_subcommand_from show" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables that fit the terminal'
 plain\t'Tables of unlimited width'

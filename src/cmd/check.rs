@@ -19,12 +19,16 @@ use super::attributes::{AttributeValue, Quotas, encode, parse_quotas};
 use super::call::{CallFlags, CallWorker, Client, CommandSpan, FinishedCall, Progress, drive};
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome};
+use super::flags::{Lost, joined, tell_lost};
 use super::io::Io;
 use super::personality::Personality;
 use super::value;
 use mixer_policy::names_namespace;
 use mixer_wire::istio::mixer::v1::check_request::QuotaParams;
 use mixer_wire::istio::mixer::v1::{CheckRequest, CheckResponse};
+
+/// The id of the flag of quotas.
+pub(super) const QUOTAS: &str = "quotas";
 
 /// Flags of `check`.
 #[derive(Debug, Clone, clap::Args)]
@@ -34,8 +38,10 @@ pub(crate) struct CheckArgs {
     /// Quotas to allocate: name1=amount1,name2=amount2,….
     ///
     /// If nothing of one is granted, the exit status is that of a denied check.
-    #[arg(short = 'q', long, default_value = "", hide_default_value = true, value_name = "LIST")]
-    quotas: String,
+    #[arg(
+        short = 'q', long, action = clap::ArgAction::Set, default_value = "", hide_default_value = true, value_name = "LIST"
+    )]
+    quotas: Vec<String>,
     /// Exit with status 1 unless every quota is granted in full.
     #[arg(long)]
     require_quota: bool,
@@ -49,16 +55,34 @@ pub(crate) struct CheckArgs {
     explain_page: Option<u64>,
 }
 
+/// Flags that have no effect beside others.
+const IDLE: &[Lost<CheckArgs>] = &[
+    Lost::idle(
+        &["require-quota"],
+        |args| joined(&args.quotas).is_empty(),
+        "no quota is asked for: --quotas names them",
+    ),
+    Lost::idle(&["report-batch-size"], |_| true, "it is for `mixer report`"),
+];
+
 /// Runs the checks and prints the results.
 pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Outcome {
     let flags = &args.call;
-    let quotas = parse_quotas(&args.quotas).map_err(|text| {
+    let asked = joined(&args.quotas);
+    let quotas = parse_quotas(&asked).map_err(|text| {
         let hint = "the format is name=amount,name=amount; amounts are whole numbers";
         Failure::usage("invalid amounts of quota").cause(go_free(&text)).legacy(text).hint(hint)
     })?;
     let nothing = quotas.iter().find(|(_, amount)| **amount <= 0).filter(|_| !personality.is_legacy());
     if let Some((name, amount)) = nothing {
         io.warn(&format!("{amount} of the quota `{name}` is nothing: ask for 1 or more"))?;
+    }
+    flags.tell_lost(personality, io)?;
+    if !personality.is_legacy() {
+        tell_lost(IDLE, &flags.given, args, io)?;
+        if asked.split(',').count() > quotas.len().max(1) {
+            io.warn("a quota is given several times: the last amount counts")?;
+        }
     }
     let attributes = flags.attributes.parse(&mut io.input)?;
     flags.check()?;

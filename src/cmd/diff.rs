@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
-use super::flags::NamespaceFlags;
+use super::flags::{GivenFlags, Lost, NamespaceFlags, tell_lost};
 use super::io::Io;
 use super::output::{self, OutputFormat, escaped, table};
 use super::source;
@@ -21,6 +21,9 @@ use mixer_policy::{ChangedCall, Offline, Replay, Stubs, clock_of, read_requests,
 /// Flags of `diff`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct DiffArgs {
+    /// Those that are given. The first field: the others take their values out of the matches.
+    #[command(flatten)]
+    given: GivenFlags,
     /// Current configuration: fs://DIR, a path, or embedded://sample.
     #[arg(long, value_name = "URL")]
     from: String,
@@ -50,10 +53,18 @@ struct ChangeGroup<'c> {
 /// Where recordings come from.
 const RECORD: &str = "create it with `mixer server --record-requests FILE` or `--decision-log FILE`";
 
+/// Flags that have no effect beside others.
+const IDLE: &[Lost<DiffArgs>] = &[Lost::idle(
+    &["limit"],
+    |args| matches!(args.output, Some(OutputFormat::Json | OutputFormat::Yaml)),
+    "a document has all groups",
+)];
+
 /// Replays the calls against both configurations and prints the differences.
 ///
 /// Exit status: 0 if all results are the same, 1 if one differs, 2 if an input cannot be read.
 pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Outcome {
+    tell_lost(IDLE, &args.given, args, io)?;
     let decisions = requests(args, io)?;
     let (from, to) = (snapshot(args, &args.from, io)?, snapshot(args, &args.to, io)?);
     let replayed = block_on(async {

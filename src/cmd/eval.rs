@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::attributes::{AttributeSet, Dictionary, encode};
 use super::exit::{Exit, Failure, Outcome, Stop};
-use super::flags::{AttributeFlags, NamespaceFlags};
+use super::flags::{AttributeFlags, GivenFlags, Lost, NamespaceFlags, tell_lost};
 use super::io::{Io, Style};
 use super::language::selected_language;
 use super::output::{self, OutputFormat, escaped};
@@ -23,6 +23,9 @@ use mixer_expr::{Explanation, Language};
 /// Flags of `eval`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct EvalArgs {
+    /// Those that are given. The first field: the others take their values out of the matches.
+    #[command(flatten)]
+    given: GivenFlags,
     /// The expression, as in the `match` of a rule. Example: 'request.method == "GET"'.
     #[arg(value_name = "EXPRESSION")]
     expression: String,
@@ -41,11 +44,17 @@ pub(crate) struct EvalArgs {
     output: Option<OutputFormat>,
 }
 
+/// Flags that have no effect beside others.
+const IDLE: &[Lost<EvalArgs>] =
+    &[Lost::idle(&["default-namespace"], |args| args.config.is_none(), "it is for --config")];
+
 /// Evaluates and prints the value. Exits with status 1 if it is `false`, or if the expression cannot be evaluated.
 pub(crate) fn run(args: &EvalArgs, io: &mut Io) -> Outcome {
+    tell_lost(IDLE, &args.given, args, io)?;
     let set = args.attributes.parse(&mut io.input)?;
     let vocabulary = vocabulary(args, &set, io)?;
-    for remark in set.mistyped(&vocabulary.whole).into_iter().chain(vocabulary.unread(args, &set)) {
+    let mistyped = set.mistyped(&vocabulary.whole);
+    for remark in set.repetitions().chain(mistyped).chain(vocabulary.unread(args, &set)) {
         io.warn(&remark)?;
     }
     let vocabulary = &vocabulary.whole;

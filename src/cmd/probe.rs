@@ -12,7 +12,7 @@ use target::{ProbeTarget, Unavailable};
 use super::call::MixerConnection;
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
-use super::flags::{ClientTlsFlags, LogFlags};
+use super::flags::{ClientTlsFlags, GivenFlags, LogFlags, Lost, tell_lost};
 use super::io::Io;
 use super::personality::Personality;
 use super::value::{self, ApiAddress};
@@ -24,6 +24,9 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Flags of `probe`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ProbeArgs {
+    /// Those that are given. The first field: the others take their values out of the matches.
+    #[command(flatten)]
+    given: GivenFlags,
     /// Probe file to check.
     ///
     /// Only the modification time counts, not the content. May be repeated; all files must be fresh.
@@ -81,8 +84,30 @@ struct ProbeResult {
     hint: Option<String>,
 }
 
+/// Flags that are for targets of another kind.
+const IDLE: &[Lost<ProbeArgs>] = &[
+    Lost::idle(
+        &["service", "tls", "ca-file", "cert-file", "key-file", "server-name"],
+        |args| args.server.is_empty(),
+        "it is for calls of a server, which --server names",
+    ),
+    Lost::idle(
+        &["timeout"],
+        |args| args.server.is_empty() && args.http.is_empty(),
+        "it is for --server and --http; the age of a file is that of --interval",
+    ),
+    Lost::idle(
+        &["interval"],
+        |args| args.probe_path.is_empty() && !args.watch,
+        "it is for --probe-path and --watch",
+    ),
+];
+
 /// Probes the targets.
 pub(crate) fn run(args: &ProbeArgs, personality: Personality, io: &mut Io) -> Outcome {
+    if !personality.is_legacy() {
+        tell_lost(IDLE, &args.given, args, io)?;
+    }
     block_on(async {
         let targets = targets(args, personality)?;
         if args.watch { watch(args, &targets, io).await } else { once(args, &targets, personality, io).await }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::exit::{Exit, Failure, Outcome};
-use super::flags::GivenFlags;
+use super::flags::{GivenFlags, Lost, lost};
 use super::io::{ErrorFormat, Io};
 use super::output::escaped;
 use super::usage::failure_text;
@@ -154,25 +154,21 @@ impl ProxyArgs {
     }
 }
 
-/// Warnings about flags that are given and have no effect.
-fn without_effect(args: &ProxyArgs, bootstrap: &Bootstrap) -> Vec<String> {
-    let has_admin = bootstrap.admin.is_some();
-    // Nothing replaces or drains listeners of a bootstrap but the admin interface.
-    let drains = has_admin || bootstrap.listener_file.is_some();
-    let lost = [
-        (has_admin, &["admin-address-path", "admin-allowed-hosts"][..], "the bootstrap has no `admin`"),
-        (
-            drains,
-            &["drain-time-s", "drain-strategy"],
-            "the bootstrap has neither `lds_config` nor `admin`, so that no listener is drained; --terminate-drain is for the end",
-        ),
-        (false, &["base-id", "disable-hot-restart"], "there is no hot restart"),
-    ];
-    let lost = lost.into_iter().filter(|(has_effect, ..)| !has_effect);
-    let lost = lost.flat_map(|(_, flags, why)| flags.iter().map(move |flag| (flag, why)));
-    let lost = lost.filter(|(flag, _)| args.given.has(flag));
-    lost.map(|(flag, why)| format!("--{flag} has no effect: {why}")).collect()
-}
+/// Flags that have no effect with some bootstraps.
+const IDLE: &[Lost<Bootstrap>] = &[
+    Lost::idle(
+        &["admin-address-path", "admin-allowed-hosts"],
+        |bootstrap| bootstrap.admin.is_none(),
+        "the bootstrap has no `admin`",
+    ),
+    Lost::idle(
+        &["drain-time-s", "drain-strategy"],
+        // Nothing replaces or drains listeners of a bootstrap but the admin interface.
+        |bootstrap| bootstrap.admin.is_none() && bootstrap.listener_file.is_none(),
+        "the bootstrap has neither `lds_config` nor `admin`, so that no listener is drained; --terminate-drain is for the end",
+    ),
+    Lost::idle(&["base-id", "disable-hot-restart"], |_| true, "there is no hot restart"),
+];
 
 /// Validates the bootstrap, and serves.
 pub(crate) fn run(args: &ProxyArgs, io: &mut Io) -> Outcome {
@@ -212,7 +208,7 @@ fn serve(args: &ProxyArgs, bootstrap: Bootstrap, name: String) -> Outcome {
     let log = Log::install(&options)
         .map_err(|error| Failure::new(Exit::Negative, "cannot open the log").cause(error))?;
     task::log_panics();
-    for lost in without_effect(args, &bootstrap) {
+    for lost in lost(IDLE, &args.given, &bootstrap)? {
         tracing::warn!("{lost}");
     }
     let options = Options {
@@ -307,7 +303,7 @@ mod tests {
 
     fn told(flags: &[&str], bootstrap: &Bootstrap) -> Vec<String> {
         let parsed = Alone::try_parse_from([&["proxy"], flags].concat()).unwrap_or_else(|e| panic!("{e}"));
-        without_effect(&parsed.args, bootstrap)
+        lost(IDLE, &parsed.args.given, bootstrap).unwrap()
     }
 
     #[test]

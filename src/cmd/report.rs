@@ -24,6 +24,7 @@ pub(crate) struct ReportArgs {
 /// Sends the reports and prints the results.
 pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> Outcome {
     let flags = &args.call;
+    flags.tell_lost(personality, io)?;
     let attributes = flags.attributes.parse(&mut io.input)?;
     flags.check()?;
     if flags.load.report_batch_size < 1 {

@@ -2,6 +2,7 @@
 
 mod matching;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use serde_json::{Value, json};
@@ -10,10 +11,12 @@ use matching::Matches;
 
 use super::attributes::{AttributeSet, AttributeType};
 use super::exit::{Exit, Failure, Outcome, Stop};
+use super::flags::joined;
 use super::io::Io;
-use super::output::{self, DumpFormat, counted, table_or_lines};
+use super::output::{self, DumpFormat, counted, escaped, table_or_lines};
 use super::source::ConfigSource;
-use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
+use mixer_config::message::suggested;
+use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, UnenforcedOutline, outline};
 use mixer_engine::snapshot::Snapshot;
 use mixer_engine::template::Variety;
 
@@ -43,17 +46,17 @@ struct ShowArgs {
     /// Show routes of one variety: check, report, quota, attribute-generator or check-with-output.
     #[arg(long, value_parser = ["check", "report", "quota", "attribute-generator", "check-with-output"], value_name = "VARIETY")]
     variety: Option<String>,
-    /// Show routes of one namespace.
+    /// Show routes of one namespace. Exits with status 2 if none has routes of that name.
     #[arg(long, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// Show routes to matching handlers; `*` matches any text.
+    /// Show routes to matching handlers; `*` matches any text. Exits with status 2 if there is none.
     #[arg(long, value_name = "PATTERN")]
     handler: Option<String>,
     /// Mark routes that match a request with these attributes: name1=value1,name2=value2,….
     ///
-    /// Values have the declared type of their attribute.
+    /// Values have the declared type of their attribute. Repeatable.
     #[arg(long = "match", value_name = "LIST")]
-    matching: Option<String>,
+    matching: Vec<String>,
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<DumpFormat>,
@@ -62,9 +65,10 @@ struct ShowArgs {
 /// Prints the routes.
 pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
     let RoutesCommand::Show(args) = &args.action;
+    args.source.tell_lost(io)?;
     let (mut found, matches) = match args.source.running() {
         Some(server) => {
-            if args.matching.is_some() {
+            if !args.matching.is_empty() {
                 let failure = Failure::usage("`--match` requires --config, not --server");
                 return Err(failure.hint("use --config URL").into());
             }
@@ -79,6 +83,7 @@ pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
             (outline, matches)
         }
     };
+    names_something(&found, args)?;
     filter(&mut found, args);
     match DumpFormat::or_default(args.output, io) {
         DumpFormat::Debug => io.out.write_all(output::escaped_lines(&found.to_string()).as_bytes())?,
@@ -91,11 +96,53 @@ pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
 }
 
 fn matches(args: &ShowArgs, snapshot: &Snapshot, outline: &RoutingOutline) -> Result<Option<Matches>, Stop> {
-    let Some(list) = &args.matching else { return Ok(None) };
+    if args.matching.is_empty() {
+        return Ok(None);
+    }
     let mut set = AttributeSet::default();
-    set.add_flag(AttributeType::String, list)
-        .map_err(|invalid| Failure::usage(invalid.text).hint("the format is name=value,name=value"))?;
+    let given = set.add_flag(AttributeType::String, &joined(&args.matching));
+    given.map_err(|invalid| Failure::usage(invalid.text).hint("the format is name=value,name=value"))?;
+    if let Some(name) = set.repeated().first() {
+        let failure = Failure::usage(format!("--match gives the attribute `{name}` several times"));
+        return Err(failure.hint("a request has one value of it: ask once for each").into());
+    }
     Ok(Some(Matches::new(snapshot, outline, &set)?))
+}
+
+/// Errors: a namespace or a handler is named that no route has, of whatever variety.
+fn names_something(found: &RoutingOutline, args: &ShowArgs) -> Result<(), Failure> {
+    if let Some(name) = &args.namespace {
+        let known: BTreeSet<&str> = routes(found).map(|(_, namespace, ..)| namespace).collect();
+        if !known.contains(name.as_str()) {
+            let failure = Failure::usage(format!("the namespace `{name}` has no routes of its own"));
+            let near = suggested(name, known.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+            let default = &found.default_namespace;
+            return Err(failure.hint(
+                near.unwrap_or_else(|| {
+                    format!("requests of it take the routes of the namespace `{default}`")
+                }),
+            ));
+        }
+    }
+    if let Some(pattern) = &args.handler {
+        let known: BTreeSet<&str> = routes(found).map(|(_, _, to, _)| to.handler.as_str()).collect();
+        if !known.iter().any(|handler| glob(pattern, handler)) {
+            let failure = Failure::usage(format!("no route leads to a handler `{pattern}`"));
+            let near = suggested(pattern, known.iter().copied()).or_else(|| named(pattern, &known));
+            return Err(failure.hint(match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "a handler is named in full, NAME.NAMESPACE, or by a pattern: NAME*".to_owned(),
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// The handler whose name, without kind and namespace, is this one or the nearest.
+fn named<'k>(name: &str, known: &BTreeSet<&'k str>) -> Option<&'k str> {
+    let first = |full: &'k str| full.split('.').next().unwrap_or(full);
+    let near = suggested(name, known.iter().map(|full| first(full)))?;
+    known.iter().copied().find(|full| first(full) == near)
 }
 
 fn filter(found: &mut RoutingOutline, args: &ShowArgs) {
@@ -161,7 +208,11 @@ fn show_table(
         let short = Variety::ALL.iter().find(|v| v.name() == variety).map_or(variety, |v| v.short_name());
         let star = if destination.inherited { "*" } else { "" };
         let rule = |rule: &String| rule.split('.').next().unwrap_or(rule).to_owned();
-        let dry_run = if group.dry_run { " (dry run)" } else { "" };
+        let mark = match group.dry_run {
+            true => " (dry run)",
+            false if found.shadows_checks() && variety == Variety::Check.name() => " (shadow)",
+            false => "",
+        };
         let mut row = vec![
             short.to_owned(),
             namespace.to_owned(),
@@ -169,7 +220,7 @@ fn show_table(
             destination.adapter.clone(),
             group.condition.clone().map_or_else(|| "(always)".to_owned(), |c| one_line(&c)),
             group.instances.join(", "),
-            group.rules.iter().map(rule).collect::<Vec<_>>().join(", ") + dry_run,
+            group.rules.iter().map(rule).collect::<Vec<_>>().join(", ") + mark,
         ];
         if let Some(matches) = matches {
             row.insert(0, matches.of(variety, namespace, group).label().to_owned());
@@ -185,6 +236,9 @@ fn show_table(
     let note =
         if inherited { format!("  * inherited from {}", found.default_namespace) } else { String::new() };
     writeln!(io.out, "{count}, snapshot {}.{note}", found.id)?;
+    for UnenforcedOutline { what, resource, place, .. } in &found.not_enforced {
+        writeln!(io.out, "not enforced (shadow): {}", escaped(&format!("{what}; {resource} ({place})")))?;
+    }
     if found.envoy.is_empty() {
         return Ok(());
     }

@@ -17,6 +17,7 @@ use section::Section;
 
 use super::controlz::{Controlz, SNAPSHOT, SNAPSHOTS};
 use super::exit::{Exit, Failure, Outcome, Stop};
+use super::flags::{Lost, tell_lost};
 use super::io::Io;
 use super::output::{self, DumpFormat};
 use super::source::ConfigSource;
@@ -62,9 +63,18 @@ struct DumpArgs {
     show_secrets: bool,
 }
 
+/// Flags that have no effect beside --diff.
+const IDLE: &[Lost<DumpArgs>] = &[Lost::idle(
+    &["output", "section"],
+    |args| args.diff.is_some(),
+    "--diff compares all of it, and prints text",
+)];
+
 /// Prints or compares a snapshot.
 pub(crate) fn run(args: &SnapshotArgs, io: &mut Io) -> Outcome {
     let SnapshotCommand::Dump(args) = &args.action;
+    args.source.tell_lost(io)?;
+    tell_lost(IDLE, &args.source.given, args, io)?;
     let mut found = match args.source.running() {
         Some(server) => running(server, args.show_secrets)?,
         None => dump(&*args.source.snapshot(io)?),

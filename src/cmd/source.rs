@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::controlz::{Controlz, ControlzFlags};
 use super::endpoint::Program;
 use super::exit::{Failure, Stop};
-use super::flags::{NamespaceFlags, validate_command};
+use super::flags::{GivenFlags, Lost, NamespaceFlags, tell_lost, validate_command};
 use super::io::Io;
 use super::language::selected_language;
 use super::output::{counted, escaped};
@@ -19,6 +19,9 @@ use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
 /// The flags that select the configuration to inspect.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ConfigSource {
+    /// Those that are given. The first field of the first group: the others take their values out of the matches.
+    #[command(flatten)]
+    pub(crate) given: GivenFlags,
     /// Configuration to read: fs://DIR, a path, `-` for standard input, or embedded://sample.
     ///
     /// Nothing is started or changed. Default: the sample configuration of `mixer server`.
@@ -36,7 +39,26 @@ pub(crate) struct ConfigSource {
 /// What somebody may not expect who has a running server.
 const SAMPLE: &str = "no --config and no --server is given: this is the sample configuration; `--server localhost:9876` asks a running server";
 
+/// Flags that are for the other kind of source.
+const IDLE: &[Lost<ConfigSource>] = &[
+    Lost::idle(
+        &["ctrlz-token-file"],
+        |source| source.server.is_none(),
+        "no running server is asked: --server names one",
+    ),
+    Lost::idle(
+        &["default-namespace"],
+        |source| source.server.is_some(),
+        "the running server has its own; it is for --config",
+    ),
+];
+
 impl ConfigSource {
+    /// Tells the flags that have no effect.
+    pub(crate) fn tell_lost(&self, io: &mut Io) -> Result<(), Stop> {
+        tell_lost(IDLE, &self.given, self, io)
+    }
+
     /// The running server to ask instead.
     pub(crate) fn running(&self) -> Option<Controlz<'_>> {
         self.server.as_deref().map(|address| self.controlz.at(Program::Mixer, address, "--server"))

@@ -4,6 +4,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::exit::Exit;
 use super::flag_type::FlagType;
+use super::flags::AttributeFlags;
 use super::io::{ColorChoice, ErrorFormat};
 use super::personality::Personality;
 use super::server::{self, MergedArgs};
@@ -291,6 +292,8 @@ fn with_common_names(command: clap::Command) -> clap::Command {
             arg.visible_alias("config").default_value(EMBEDDED_SAMPLE).value_parser(value::store_url)
         }
         server::DEFAULT_NAMESPACE => arg.visible_alias("default-namespace"),
+        // Of Istio's client the last list counts.
+        list if is_list(list) => arg.action(clap::ArgAction::Append),
         // Istio's client takes no URLs.
         "server" if calls_the_api => {
             let told = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
@@ -299,6 +302,11 @@ fn with_common_names(command: clap::Command) -> clap::Command {
         }
         _ => arg,
     })
+}
+
+/// Whether a flag takes a list of attributes or quotas, and may be repeated.
+fn is_list(id: &str) -> bool {
+    AttributeFlags::LISTS.contains(&id) || id == check::QUOTAS
 }
 
 /// The flag of every command that asks ControlZ, and of the servers that have it; an environment variable sets it for all of them.

@@ -18,7 +18,7 @@ use report::ReportFormat;
 use super::controlz::ControlzFlags;
 use super::endpoint::Program;
 use super::exit::{Exit, Failure, Outcome, Stop};
-use super::flags::{EmptyConfigFlags, NamespaceFlags};
+use super::flags::{EmptyConfigFlags, GivenFlags, Lost, NamespaceFlags, tell_lost};
 use super::galley;
 use super::io::{Io, Style};
 use super::output::{self, counted};
@@ -35,6 +35,9 @@ use mixer_schema::analysis::Suppression;
 /// Flags of `validate`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ValidateArgs {
+    /// Those that are given. The first field: the others take their values out of the matches.
+    #[command(flatten)]
+    given: GivenFlags,
     /// Files, directories (searched recursively), store URLs, or `-` for standard input.
     #[arg(required_unless_present = "config", value_name = "PATH")]
     paths: Vec<String>,
@@ -71,7 +74,7 @@ pub(crate) struct ValidateArgs {
     server: Option<String>,
     #[command(flatten)]
     controlz: ControlzFlags,
-    /// Output format; default: table on a terminal, else text.
+    /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<ReportFormat>,
 }
@@ -83,6 +86,13 @@ const LIVE_TIMEOUT: Duration = Duration::from_secs(30);
 const PRINTED: usize = 10_000;
 /// Maximum number of problems of a table, without what follows from them.
 const TABLED: usize = 50;
+
+/// Flags that have no effect beside others.
+const IDLE: &[Lost<ValidateArgs>] = &[Lost::idle(
+    &["ctrlz-token-file"],
+    |args| args.server.is_none(),
+    "no running server is asked: --server names one",
+)];
 
 /// Counts of the summary.
 struct Totals {
@@ -102,6 +112,7 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         let failure = Failure::usage("--server does not support JSON, YAML and SARIF output");
         return Err(failure.hint("omit --output, or use `mixer snapshot dump --diff`").into());
     }
+    tell_lost(IDLE, &args.given, args, io)?;
     let contents = Arc::new(source::read(&[&args.paths[..], &args.config].concat(), io)?);
     let diagnostics = examine(&contents, args);
     let listed = first_of(&diagnostics);
@@ -115,19 +126,22 @@ pub(crate) fn run(args: &ValidateArgs, io: &mut Io) -> Outcome {
         unlisted: diagnostics.iter().map(Diagnostic::count).sum::<usize>() - listed.len(),
     };
     let valid = totals.errors == 0 && (!args.strict || totals.warnings == 0);
-    let default = if io.out_is_terminal { ReportFormat::Table } else { ReportFormat::Text };
+    let default = if io.out_is_terminal { ReportFormat::Table } else { ReportFormat::Plain };
     match args.output.unwrap_or(default) {
         ReportFormat::Json => writeln!(io.out, "{}", output::json(&document(&listed, &totals, valid)))?,
         ReportFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&listed, &totals, valid)))?,
         ReportFormat::Sarif => writeln!(io.out, "{}", output::json(&report::sarif(&listed)))?,
-        format @ (ReportFormat::Text | ReportFormat::Plain | ReportFormat::Github) => {
+        ReportFormat::Github => {
             for diagnostic in &listed {
-                let line = match format {
-                    ReportFormat::Github => report::github(diagnostic),
-                    ReportFormat::Text => report::line_with_hint(diagnostic),
-                    _ => report::line(diagnostic),
-                };
-                writeln!(io.out, "{line}")?;
+                writeln!(io.out, "{}", report::github(diagnostic))?;
+            }
+            summary(io, &totals)?;
+        }
+        ReportFormat::Plain => {
+            let causes: HashSet<_> = listed.iter().filter(|d| !tells_less(d)).map(place).collect();
+            for diagnostic in &listed {
+                let follows = tells_less(diagnostic) && causes.contains(&place(diagnostic));
+                writeln!(io.out, "{}", report::line(diagnostic, follows))?;
             }
             summary(io, &totals)?;
         }
@@ -200,12 +214,19 @@ fn examine(contents: &Arc<StoreContents>, args: &ValidateArgs) -> Diagnostics {
     diagnostics
 }
 
+/// Whether a problem follows from another one of its resource, if there is one.
+fn tells_less(problem: &Diagnostic) -> bool {
+    (is_consequence(problem.code) || problem.code == "rule-skipped") && !problem.resource.is_empty()
+}
+
+/// The resource of a problem: a name may be in several files.
+fn place(problem: &Diagnostic) -> (&str, Option<&str>) {
+    (&problem.resource, problem.file.as_deref())
+}
+
 /// What is wrong by itself, with what follows from it: errors first, then by position. A consequence follows the last other problem of its
 /// resource. Cost: linear.
 fn groups(diagnostics: &[Diagnostic]) -> Vec<(&Diagnostic, Vec<&Diagnostic>)> {
-    let tells_less =
-        |d: &Diagnostic| (is_consequence(d.code) || d.code == "rule-skipped") && !d.resource.is_empty();
-    let place = |d: &'_ Diagnostic| (d.resource.clone(), d.file.clone());
     let (consequences, causes): (Vec<_>, Vec<_>) =
         diagnostics.iter().enumerate().partition(|(_, d)| tells_less(d));
     let mut last: HashMap<_, usize> = causes.into_iter().map(|(at, cause)| (place(cause), at)).collect();

@@ -96,6 +96,36 @@ fn every_mistake_is_reported_with_position_and_hint() {
     );
 }
 
+/// The line alone suffices to mend a mistake: each has its hint, but for one that only repeats the message, and for what follows from a mistake
+/// with a line of its own.
+#[test]
+fn plain_lines_have_the_hints() {
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/bad/_base");
+    let mixer = programs().path("mixer");
+    let mut hints = 0;
+    for example in examples() {
+        let (_, document) = validate(&[&base, &example]);
+        let paths = [&base, &example].map(|path| path.display().to_string());
+        let arguments = [&["validate", "-o", "plain"].map(str::to_owned)[..], &paths[..]].concat();
+        let plain = run(&mixer, &arguments, &[], None, None, DEADLINE).expect("the command ends").stdout;
+        let found = document["diagnostics"].as_array().cloned().unwrap_or_default();
+        assert_eq!(plain.lines().count(), found.len(), "{}: {plain}", example.display());
+        for (line, problem) in plain.lines().zip(&found) {
+            let text = |key: &str| problem[key].as_str().unwrap_or_default();
+            let follows = matches!(text("code"), "rule-empty" | "action-empty" | "rule-skipped");
+            let (hint, is_empty) = (text("hint").replace('\n', " "), text("hint").is_empty());
+            let has_hint = line.ends_with(&format!(" ({hint})"));
+            assert!(
+                is_empty || has_hint || follows || hint.starts_with("compare with "),
+                "{}: {line}: no {hint}",
+                example.display()
+            );
+            hints += usize::from(has_hint);
+        }
+    }
+    assert!(hints > MIN_EXAMPLES, "{hints}");
+}
+
 #[test]
 fn valid_configuration_has_no_diagnostics() {
     for good in ["testdata/bad/_base", "testdata/config"] {

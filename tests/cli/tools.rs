@@ -231,6 +231,111 @@ fn a_quota_of_an_adapter_out_of_process_is_known_to_envoy() {
     }
 }
 
+const SHADOW: &str = "kind: rule
+metadata: {name: no-eve, namespace: istio-system}
+spec: {match: 'source.user == \"eve\"', actions: [{handler: refuse, instances: [caller]}]}
+---
+kind: rule
+metadata: {name: tried, namespace: istio-system, annotations: {mixer.dev/dry-run: \"true\"}}
+spec: {actions: [{handler: refuse, instances: [caller]}]}
+---
+kind: handler
+metadata: {name: refuse, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 7}}}
+---
+kind: instance
+metadata: {name: caller, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+kind: envoybridge
+metadata: {name: default, namespace: istio-system}
+spec:
+  check: {mode: enforce}
+  ratelimit: {shadow: false}
+---
+kind: ratelimit
+metadata: {name: shop, namespace: istio-system}
+spec:
+  domain: shop
+  descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 3}}
+  - {key: tried, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 3}}
+";
+
+/// Whoever reads the routes takes them for what happens.
+#[test]
+fn routes_say_what_is_not_enforced() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().display().to_string();
+    let show = |text: &str, format: &str| {
+        std::fs::write(directory.path().join("a.yaml"), text).unwrap();
+        let ran = run(&["mixer", "routes", "show", "--config", &config, "-o", format]);
+        assert_eq!(ran.code, 0, "{}", ran.err);
+        ran.out
+    };
+    let row = |table: &str, name: &str| {
+        table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {table}")).to_owned()
+    };
+    let enforced = show(SHADOW, "plain");
+    assert!(row(&enforced, "no-eve").trim_end().ends_with("no-eve"), "{enforced}");
+    assert!(row(&enforced, "tried (dry run)").contains("refuse."), "{enforced}");
+    assert!(!row(&enforced, "shop.user").contains("shadow"), "{enforced}");
+    assert!(row(&enforced, "shop.tried").contains("3 per HOUR, shadow"), "{enforced}");
+    assert!(!enforced.contains("not enforced"), "{enforced}");
+    let shadow = SHADOW.replace("mode: enforce", "mode: shadow").replace("shadow: false", "shadow: true");
+    for format in ["plain", "table"] {
+        let shown = show(&shadow, format);
+        assert!(shown.contains("no-eve (shadow)") && shown.contains("tried (dry run)"), "{shown}");
+        assert_eq!(shown.matches("3 per HOUR, shadow").count(), 2, "{shown}");
+        for (what, line) in [("`mode: shadow`: every check of Envoy", 20), ("`shadow: true`: every rate", 21)]
+        {
+            let told = row(&shown, what);
+            assert!(told.starts_with("not enforced (shadow): "), "{told}");
+            assert!(
+                told.contains("default.envoybridge.istio-system") && told.contains(&format!("a.yaml:{line}"))
+            );
+        }
+    }
+    let document: Value = serde_json::from_str(&show(&shadow, "json")).unwrap();
+    let services: Vec<&Value> =
+        document["notEnforced"].as_array().unwrap().iter().map(|s| &s["service"]).collect();
+    assert_eq!(services, ["check", "ratelimit"]);
+    let limits = document["envoy"].as_array().unwrap().iter().filter(|row| row["shadow"] == true).count();
+    assert_eq!(limits, 2);
+    assert!(show(&shadow, "debug").contains("[Not enforced] default.envoybridge.istio-system"));
+    let document: Value = serde_json::from_str(&show(SHADOW, "json")).unwrap();
+    assert_eq!(document.get("notEnforced"), None);
+}
+
+/// A name that nothing has is most likely misspelt.
+#[test]
+fn routes_of_nothing_are_an_error_with_the_nearest_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().display().to_string();
+    std::fs::write(directory.path().join("a.yaml"), SHADOW).unwrap();
+    let show = |flags: &[&str]| run(&[&["mixer", "routes", "show", "--config", &config], flags].concat());
+    for (flags, told, hint) in [
+        (["--namespace", "nosuch"], "the namespace `nosuch` has no routes of its own", "take the routes of"),
+        (["--namespace", "istio-sytem"], "the namespace `istio-sytem` has", "did you mean `istio-system`?"),
+        (["--handler", "nosuch"], "no route leads to a handler `nosuch`", "NAME.NAMESPACE"),
+        (["--handler", "refuze"], "no route leads to", "did you mean `refuse.istio-system`?"),
+        (["--handler", "refuse"], "no route leads to", "did you mean `refuse.istio-system`?"),
+        (
+            ["--match", "source.user=a,source.user=b"],
+            "gives the attribute `source.user` several times",
+            "ask once",
+        ),
+    ] {
+        let ran = show(&flags);
+        let is_told = ran.err.contains(told) && ran.err.contains(hint);
+        assert!(ran.code == 2 && ran.out.is_empty() && is_told, "{flags:?}: {}{}", ran.out, ran.err);
+    }
+    // What exists, and has no route of a variety.
+    let none = show(&["--namespace", "istio-system", "--variety", "report"]);
+    assert!(none.code == 0 && none.out.contains("0 routes"), "{}{}", none.out, none.err);
+    assert_eq!(show(&["--handler", "ref*"]).code, 0);
+}
+
 #[test]
 fn a_new_adapter_overwrites_nothing() {
     let directory = tempfile::tempdir().unwrap();

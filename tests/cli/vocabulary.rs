@@ -40,6 +40,106 @@ fn quiet_commands_tell_their_result_by_the_exit_status_alone() {
     assert_eq!(run(&[&shown[..], &["--quiet"]].concat()).err, "");
 }
 
+/// Who gives such a flag believes that it does something.
+#[test]
+fn flags_without_effect_are_told() {
+    const SAMPLE: &str = "embedded://sample";
+    let check = &["check", "--config", SAMPLE, "-s", "source.name=a"][..];
+    let report = &["report", "--config", SAMPLE, "-s", "source.name=a"][..];
+    let probe = &["probe", "--http", "127.0.0.1:1"][..];
+    let file = &["probe", "--probe-path", "/nowhere", "--interval", "1s"][..];
+    let nobody = ["-m", "127.0.0.1:1", "-s", "source.name=a", "--timeout", "1s"];
+    let called = [&["check"][..], &nobody].concat();
+    let eval = &["eval", "1 == 1"][..];
+    let show = &["routes", "show", "--config", SAMPLE][..];
+    let dump = &["snapshot", "dump", "--config", SAMPLE][..];
+    let token = ["--ctrlz-token-file", "/nowhere"];
+    for (command, flags) in [
+        (check, &["--tls"][..]),
+        (check, &["--ca-file", "/nowhere"]),
+        (check, &["--cert-file", "/nowhere"]),
+        (check, &["--key-file", "/nowhere"]),
+        (check, &["--server-name", "a"]),
+        (check, &["--wait-for-ready"]),
+        (check, &["--trace-log-spans"]),
+        (check, &["--trace-sampling-rate", "0.5"]),
+        (check, &["--require-quota"]),
+        (check, &["--report-batch-size", "2"]),
+        (report, &["--ca-file", "/nowhere"]),
+        (report, &["--trace-zipkin-url", "http://127.0.0.1:1/"]),
+        (report, &["--trace-jaeger-url", "http://127.0.0.1:1/"]),
+        (report, &["--trace-otlp-url", "http://127.0.0.1:1/"]),
+        (&called, &["--default-namespace", "a"]),
+        (&called, &["--trace-sampling-rate", "0.5"]),
+        (probe, &["--tls"]),
+        (probe, &["--ca-file", "/nowhere"]),
+        (probe, &["--cert-file", "/nowhere"]),
+        (probe, &["--key-file", "/nowhere"]),
+        (probe, &["--server-name", "a"]),
+        (probe, &["--service", "liveness"]),
+        (probe, &["--interval", "3s"]),
+        (file, &["--timeout", "3s"]),
+        (&["validate", "testdata/config"], &token),
+        (eval, &["--default-namespace", "a"]),
+        (show, &token),
+        (dump, &token),
+        (&["routes", "show", "--server", "127.0.0.1:1"], &["--default-namespace", "a"]),
+        (dump, &["--section", "rules", "--diff", "/nowhere"]),
+        (dump, &["--output", "json", "--diff", "/nowhere"]),
+        (
+            &["diff", "--from", SAMPLE, "--to", SAMPLE, "--requests", "/nowhere", "-o", "json"],
+            &["--limit", "3"],
+        ),
+    ] {
+        let without = run(&[&["mixer"], command].concat());
+        assert!(!without.err.contains(" has no effect"), "{command:?}: {}", without.err);
+        let ran = run(&[&["mixer"], command, flags].concat());
+        let told = format!("warning: {} has no effect: ", flags[0]);
+        assert_eq!(ran.err.matches(&told).count(), 1, "{command:?} {flags:?}: {}", ran.err);
+        assert_eq!(ran.err.matches(" has no effect").count(), 1, "{command:?} {flags:?}: {}", ran.err);
+        let quiet = run(&[&["mixer", "--quiet"], command, flags].concat());
+        assert!(!quiet.err.contains(" has no effect"), "{command:?}: {}", quiet.err);
+    }
+    // A variable of the environment is for commands of all kinds.
+    let of = |variable: (&str, &str)| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mixer"));
+        command.args(["validate", "testdata/config"]).env(variable.0, variable.1);
+        String::from_utf8_lossy(&command.output().unwrap().stderr).into_owned()
+    };
+    let told = of(("MIXER_CTRLZ_TOKEN_FILE", "/nowhere"));
+    assert!(!told.contains(" has no effect"), "{told}");
+}
+
+/// The first ones were dropped without a word.
+#[test]
+fn lists_of_a_repeated_flag_are_one_list() {
+    let both = "source.name == \"a\" && destination.service == \"x\"";
+    let ran = run(&["mixer", "eval", both, "-s", "source.name=a", "-s", "destination.service=x"]);
+    assert_eq!((ran.code, &*ran.err), (0, ""), "{}", ran.out);
+    let check = ["check", "--config", "embedded://sample", "-s", "source.name=a"];
+    let quotas = ["-q", "request-count=1", "-q", "request-count=2", "-o", "json"];
+    let ran = run(&[&["mixer"], &check[..], &quotas].concat());
+    let told = "warning: a quota is given several times: the last amount counts";
+    assert!(ran.code == 0 && ran.err.contains(told), "{}", ran.err);
+    // As Istio's client, the last list counts.
+    let ran =
+        run(&[&["mixc"], &check[..], &["-s", "source.user=b", "-q", "a=some", "-q", "request-count=2"]]
+            .concat());
+    assert!(!ran.err.contains("Unable to parse quota value") && !ran.out.contains("Unable"), "{}", ran.err);
+}
+
+#[test]
+fn attributes_that_are_given_several_times_are_told() {
+    for command in [
+        &["mixer", "check", "--config", "embedded://sample", "-s", "source.name=a,source.name=b"][..],
+        &["mixer", "eval", "source.name == \"b\"", "-s", "source.name=a,source.name=b"],
+    ] {
+        let ran = run(command);
+        let told = "warning: the attribute `source.name` is given several times: the last value counts";
+        assert!(ran.code == 0 && ran.err.contains(told), "{command:?}: {}", ran.err);
+    }
+}
+
 /// Somebody with a running server would take it for that.
 #[test]
 fn the_sample_that_is_shown_because_nothing_is_named_says_so() {

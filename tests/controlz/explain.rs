@@ -130,4 +130,52 @@ fn explanations_count_nothing() {
     let checked = run_mixer(&flags);
     assert!(checked.stdout.contains("counted.rule.istio-system"), "{checked:?}");
     assert_eq!(counts(), [1.0; 4], "once for the answer");
+    // What is not enforced is nowhere shown as if it were.
+    let page = |path: &str| http("GET", &stage.url(path), "").unwrap().body;
+    let explained = explain(&url, "counted");
+    assert_eq!(explained.matches("dry run, not enforced").count(), 1, "{explained}");
+    assert_eq!(explained.matches("would return: ").count(), 1, "{explained}");
+    let rules: Vec<serde_json::Value> = serde_json::from_str(&page("/rulej/")).unwrap();
+    let of =
+        |name: &str| rules.iter().find(|rule| rule["name"] == format!("{name}.rule.istio-system")).unwrap();
+    let tried = of("counted-trial");
+    assert!(tried["dryRun"]["denied"] == 1 && tried["counts"].is_null(), "{tried}");
+    let enforced = of("counted");
+    assert!(enforced["counts"]["denials"] == 1 && enforced.get("dryRun").is_none(), "{enforced}");
+    assert!(page("/rulez/").contains("would have denied 1"), "{}", page("/rulez/"));
+    let resource = page("/configz/resource?name=counted-trial.rule.istio-system");
+    assert!(resource.contains("In dry run: would have denied 1"), "{resource}");
+    let routes = page("/routesz/?q=counted-trial");
+    assert!(routes.contains(">dry run<"), "{routes}");
+}
+
+/// What has no room on the page is found by the filter, and what has a problem has room.
+#[test]
+fn all_handlers_are_told() {
+    let stage = Stage::new(&[]);
+    let mut text = "apiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {name: many, namespace: istio-system}\n\
+                    spec: {compiledTemplate: checknothing}\n"
+        .to_owned();
+    for n in 0..230 {
+        text += &format!(
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {{name: many-{n:03}, namespace: istio-system}}\n\
+             spec: {{compiledAdapter: denier}}\n---\napiVersion: config.istio.io/v1alpha2\nkind: rule\n\
+             metadata: {{name: many-{n:03}, namespace: istio-system}}\n\
+             spec: {{match: 'source.name == \"nobody\"', actions: [{{handler: many-{n:03}, instances: [many]}}]}}\n"
+        );
+    }
+    put(&stage.configuration.path().join("many.yaml"), &text);
+    let page = |path: &str| http("GET", &stage.url(path), "").unwrap().body;
+    let all = || {
+        let found: Vec<serde_json::Value> = serde_json::from_str(&page("/handlerj/")).ok()?;
+        (found.len() >= 230).then_some(found.len())
+    };
+    let count = wait_for(DEADLINE, all).expect("all of them are told");
+    let shown = page("/handlerz/");
+    assert!(shown.contains(&format!("The first 200 of {count};")), "{shown}");
+    let found = page("/handlerz/?q=many-229");
+    assert!(
+        found.contains("many-229.handler.istio-system") && !found.contains("No handler matches"),
+        "{found}"
+    );
 }

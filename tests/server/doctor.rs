@@ -159,6 +159,33 @@ fn files_of_handlers_are_examined() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
+/// A configuration of which nothing can serve is not one without rules.
+#[test]
+fn of_a_configuration_whose_only_handler_cannot_be_built_no_one_says_that_it_is_empty() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let text = "apiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {name: lines, namespace: istio-system}\n\
+                spec: {compiledAdapter: stdio, params: {logStream: FILE, outputPath: /proc/lines}}\n---\n\
+                apiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {name: line, namespace: istio-system}\n\
+                spec: {compiledTemplate: logentry, params: {severity: '\"info\"', timestamp: request.time}}\n---\n\
+                apiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {name: log, namespace: istio-system}\n\
+                spec: {actions: [{handler: lines, instances: [line]}]}\n";
+    std::fs::write(directory.path().join("lines.yaml"), text).expect("it is writable");
+    let store = format!("fs://{}", directory.path().display());
+    let why = "no rule and no handler serves, because of errors: every call is allowed until they are mended";
+    let tried = mixer(&["server", "--dry-run", "--config-store-url", &store]);
+    assert_eq!(tried.status, 3, "{tried:?}");
+    assert!(tried.stdout.contains(why) && !tried.stdout.contains("has no rule"), "{}", tried.stdout);
+    let server = Server::on(directory.path()).native().start();
+    server.wait_for_log(why);
+    assert!(!server.log().contains("has no rule and no handler"), "{}", server.log());
+    let (status, findings) = diagnosed(&["--config-store-url", &store]);
+    assert_eq!(status, 1, "{findings:?}");
+    assert!(
+        !findings.iter().any(|finding| finding.to_string().contains("allows every call")),
+        "{findings:?}"
+    );
+}
+
 /// What is valid and probably a mistake: an attribute that no expression can name.
 #[test]
 fn pitfalls_of_the_configuration_are_counted() {

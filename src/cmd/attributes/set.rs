@@ -1,7 +1,10 @@
 //! A set of attributes, and the flags that fill it.
 
+use std::collections::BTreeSet;
+
 use super::value::{AttributeType, AttributeValue};
 use crate::cmd::exit::Failure;
+use crate::cmd::output::escaped;
 
 /// Why an attribute of a flag is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub(super) struct Attribute {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct AttributeSet {
     entries: Vec<Attribute>,
+    /// Names that one flag gives several times.
+    repeated: Vec<String>,
 }
 
 impl AttributeSet {
@@ -71,6 +76,19 @@ impl AttributeSet {
         &self.entries
     }
 
+    /// The names that one flag gives several times.
+    pub(crate) fn repeated(&self) -> &[String] {
+        &self.repeated
+    }
+
+    /// The names that one flag gives several times, of which the last value counts, one line each.
+    pub(crate) fn repetitions(&self) -> impl Iterator<Item = String> {
+        let line = |name: &String| {
+            format!("the attribute `{}` is given several times: the last value counts", escaped(name))
+        };
+        self.repeated.iter().map(line)
+    }
+
     /// Adds an attribute, or replaces the one of the same name. `text` is that of a flag.
     pub(super) fn set(&mut self, name: &str, value: AttributeValue, text: Option<&str>) {
         let added = Attribute { name: name.to_owned(), value, text: text.map(str::to_owned) };
@@ -85,6 +103,7 @@ impl AttributeSet {
         if text.is_empty() {
             return Ok(());
         }
+        let mut seen = BTreeSet::new();
         for segment in text.split(',') {
             let (name, value) = segment
                 .split_once('=')
@@ -98,6 +117,9 @@ impl AttributeSet {
                 hint: entry_of_map(name, value).filter(|_| value_type == AttributeType::StringMap),
             })?;
             self.set(name, parsed, Some(value));
+            if !seen.insert(name.trim()) {
+                self.repeated.push(name.trim().to_owned());
+            }
         }
         Ok(())
     }
@@ -121,6 +143,10 @@ mod tests {
         let entries: Vec<_> = set.iter().collect();
         assert_eq!(entries[0], ("a", &AttributeValue::Int64(5)), "the later flag wins, type included");
         assert_eq!(entries[1], (" d ", &AttributeValue::String("e".to_owned())));
+        assert_eq!(set.repetitions().count(), 0, "a flag may override another one");
+        set.add_flag(AttributeType::String, "z=1,y=2,z=3").unwrap();
+        let told: Vec<String> = set.repetitions().collect();
+        assert_eq!(told, ["the attribute `z` is given several times: the last value counts"]);
         let refused = |sense, text: &str| AttributeSet::default().add_flag(sense, text).unwrap_err().text;
         assert_eq!(refused(AttributeType::String, "foo"), "attribute value foo does not include an = sign");
         assert_eq!(

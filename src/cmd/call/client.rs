@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// What the configuration in this process does not know of a request, one line each: undeclared attributes, those with values of another
+    /// What the configuration in this process does not know of a request, one line each: undeclared attributes, those that are given twice or with values of another
     /// type unless it is a request of `mixc`, and quotas that no rule allocates. Of a server only
     /// [`unallocated_quotas`](Self::unallocated_quotas) are known, after a call, and which attributes are [unusual](Self::unusual).
     pub(crate) fn remarks<'n>(
@@ -106,6 +106,7 @@ impl Client {
         let names = attributes.iter().map(|(name, _)| name);
         let mut remarks = self.unknown_names(&vocabulary, names, quotas);
         if !personality.is_legacy() {
+            remarks.extend(attributes.repetitions());
             remarks.extend(attributes.mistyped(&vocabulary));
         }
         remarks

@@ -3,8 +3,10 @@
 use clap::ValueEnum;
 
 use super::trace::CommandSpan;
-use crate::cmd::exit::{Exit, Failure};
-use crate::cmd::flags::{AttributeFlags, ClientTlsFlags, NamespaceFlags, TracingFlags};
+use crate::cmd::exit::{Exit, Failure, Stop};
+use crate::cmd::flags::{
+    AttributeFlags, ClientTlsFlags, GivenFlags, Lost, NamespaceFlags, TracingFlags, tell_lost,
+};
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
 use crate::cmd::value::{self, ApiAddress};
@@ -14,6 +16,9 @@ use mixer_spans::TracingError;
 /// Flags of `check` and `report`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct CallFlags {
+    /// Those that are given. The first field of the first group: the others take their values out of the matches.
+    #[command(flatten)]
+    pub(crate) given: GivenFlags,
     /// Server address: host:port, dns:///host:port, unix:///path or unix:path.
     ///
     /// Without a port, 9091. `--mixer` is the same.
@@ -115,7 +120,40 @@ pub(crate) enum CallFormat {
     Yaml,
 }
 
+fn is_local(flags: &CallFlags) -> bool {
+    !flags.config.is_empty()
+}
+
+/// Flags that are for calls of a server, or for a configuration.
+const IDLE: &[Lost<CallFlags>] = &[
+    Lost::idle(
+        &["tls", "ca-file", "cert-file", "key-file", "server-name", "wait-for-ready"],
+        is_local,
+        "--config is evaluated in this process, and no server is called",
+    ),
+    Lost::idle(
+        &["trace-zipkin-url", "trace-jaeger-url", "trace-otlp-url", "trace-log-spans", "trace-sampling-rate"],
+        is_local,
+        "--config is evaluated in this process, which sends no spans",
+    ),
+    Lost::idle(
+        &["trace-sampling-rate"],
+        |flags| !is_local(flags) && !flags.tracing.options().is_enabled(),
+        "spans go nowhere without --trace-zipkin-url, --trace-jaeger-url, --trace-otlp-url or --trace-log-spans",
+    ),
+    Lost::idle(
+        &["default-namespace"],
+        |flags| !is_local(flags),
+        "the server has its own; it is for --config",
+    ),
+];
+
 impl CallFlags {
+    /// Tells the flags that have no effect. Istio's client does not.
+    pub(crate) fn tell_lost(&self, personality: Personality, io: &mut Io) -> Result<(), Stop> {
+        if personality.is_legacy() { Ok(()) } else { tell_lost(IDLE, &self.given, self, io) }
+    }
+
     /// The value of `--output`, or its default.
     pub(crate) fn format(&self, personality: Personality, io: &Io) -> CallFormat {
         let table = io.out_is_terminal && !personality.is_legacy();

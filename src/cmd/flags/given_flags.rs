@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-/// The flags that were given, by their ids: on the command line, or in a configuration file that became part of it. Flattened into the flags
-/// of a command as the first of them, it adds none.
+/// The flags that were given, by their ids: on the command line, or in a configuration file that became part of it. Not in the environment, which
+/// sets a flag for commands of all kinds. Flattened into the flags of a command as the first of them, it adds none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct GivenFlags(BTreeSet<String>);
 
@@ -33,9 +33,7 @@ impl clap::Args for GivenFlags {
 
 impl clap::FromArgMatches for GivenFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let is_given = |id: &&clap::Id| {
-            matches.value_source(id.as_str()).is_some_and(|source| source != ValueSource::DefaultValue)
-        };
+        let is_given = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         Ok(Self(matches.ids().filter(is_given).map(|id| spelled(id.as_str())).collect()))
     }
 

@@ -2,24 +2,10 @@
 
 use super::server::GalleyServerArgs;
 use crate::cmd::exit::Failure;
+use crate::cmd::flags::{self, Lost};
 
-/// A flag that is without effect under a condition.
-struct Lost {
-    flags: &'static [&'static str],
-    when: fn(&GalleyServerArgs) -> bool,
-    /// What takes the effect; with the cure.
-    why: &'static str,
-    /// Whether who gives it believes in a protection that is not there.
-    endangers: bool,
-}
-
-const fn idle(
-    flags: &'static [&'static str],
-    when: fn(&GalleyServerArgs) -> bool,
-    why: &'static str,
-) -> Lost {
-    Lost { flags, when, why, endangers: false }
-}
+/// A row of the table.
+type Row = Lost<GalleyServerArgs>;
 
 fn is_empty(path: &std::path::Path) -> bool {
     path.as_os_str().is_empty()
@@ -42,26 +28,24 @@ fn calls_sinks(args: &GalleyServerArgs) -> bool {
 }
 
 /// All of them. Flags that Galley documents to be without effect are not listed.
-const ALL: &[Lost] = &[
-    Lost {
-        flags: &["access-list-file"],
-        when: |args| args.serving.insecure,
-        why: "--insecure serves sinks without certificates, whoever they are; omit one of the two",
-        endangers: true,
-    },
-    idle(
+const ALL: &[Row] = &[
+    Row::protecting(
+        &["access-list-file"],
+        |args| args.serving.insecure,
+        "--insecure serves sinks without certificates, whoever they are; omit one of the two",
+    ),
+    Row::idle(
         &["tls-cert-file", "tls-key-file", "ca-cert-file"],
         // The webhook has the same certificates, and so have calls to sinks: who turns these off has not asked for TLS by it.
         |args| args.serving.insecure && !args.validation.enable_validation && !calls_sinks(args),
         "--insecure serves sinks without TLS; omit one of the two",
     ),
-    Lost {
-        flags: &["ctrlz-token-file", "ctrlz-readonly", "ctrlz-allowed-hosts", "ctrlz-address"],
-        when: |args| args.operations.ctrlz_port == 0,
-        why: "--ctrlz-port 0 turns ControlZ off",
-        endangers: false,
-    },
-    idle(
+    Row::idle(
+        &["ctrlz-token-file", "ctrlz-readonly", "ctrlz-allowed-hosts", "ctrlz-address"],
+        |args| args.operations.ctrlz_port == 0,
+        "--ctrlz-port 0 turns ControlZ off",
+    ),
+    Row::idle(
         &[
             "server-address",
             "server-max-received-message-size",
@@ -80,22 +64,22 @@ const ALL: &[Lost] = &[
         |args| !args.serving.enable_server,
         "--enable-server=false reads and serves no configuration",
     ),
-    idle(
+    Row::idle(
         &["sink-auth-mode", "sink-meta"],
         |args| !calls_sinks(args),
         "it is for sinks that are called: --sink-address names them",
     ),
-    idle(
+    Row::idle(
         &["resync-period", "disable-resource-ready-check"],
         reads_files,
         "it is for a cluster, and --config-path names files",
     ),
-    idle(
+    Row::idle(
         &["watch-config-files", "allow-empty-config"],
         |args| !reads_files(args),
         "it is for files, which --config-path names",
     ),
-    idle(
+    Row::idle(
         &[
             "zookeeper-root",
             "zookeeper-session-timeout",
@@ -109,7 +93,7 @@ const ALL: &[Lost] = &[
         |args| !has_zookeeper(args),
         "there is no --zookeeper-address",
     ),
-    idle(
+    Row::idle(
         &[
             "eureka-refresh",
             "eureka-timeout",
@@ -124,7 +108,7 @@ const ALL: &[Lost] = &[
         |args| !has_eureka(args),
         "there is no --eureka-address",
     ),
-    idle(
+    Row::idle(
         &[
             "validation-port",
             "validation-depth",
@@ -138,28 +122,28 @@ const ALL: &[Lost] = &[
         |args| !args.validation.enable_validation,
         "--enable-validation=false turns the webhook off",
     ),
-    idle(
+    Row::idle(
         &["validation-webhook-config-file", "webhook-name"],
         |args| args.validation.enable_validation && !args.validation.enable_reconcile_webhook_configuration,
         "--enable-reconcile-webhook-configuration=false leaves the configuration of the cluster alone",
     ),
-    idle(&["pprof-port"], |args| !args.operations.enable_profiling, "profiles need --enable-profiling"),
-    idle(
+    Row::idle(&["pprof-port"], |args| !args.operations.enable_profiling, "profiles need --enable-profiling"),
+    Row::idle(
         &["monitoring-port"],
         |args| !args.operations.monitoring_address.is_empty(),
         "--monitoring-address names the port",
     ),
-    idle(
+    Row::idle(
         &["liveness-probe-interval"],
         |args| is_empty(&args.operations.liveness_probe_path),
         "there is no --liveness-probe-path",
     ),
-    idle(
+    Row::idle(
         &["readiness-probe-interval"],
         |args| is_empty(&args.operations.readiness_probe_path),
         "there is no --readiness-probe-path",
     ),
-    idle(
+    Row::idle(
         &["log-rotate-max-size", "log-rotate-max-age", "log-rotate-max-backups"],
         |args| !args.given.has("log-rotate"),
         "there is no --log-rotate",
@@ -168,17 +152,7 @@ const ALL: &[Lost] = &[
 
 /// The warnings about flags that are given and have no effect. Errors: one of them would protect something.
 pub(super) fn lost(args: &GalleyServerArgs) -> Result<Vec<String>, Failure> {
-    let mut warnings = Vec::new();
-    for Lost { flags, when, why, endangers } in ALL {
-        for flag in flags.iter().filter(|flag| args.given.has(flag)).filter(|_| when(args)) {
-            let text = format!("--{flag} has no effect: {why}");
-            if *endangers {
-                return Err(Failure::local("the settings contradict each other").cause(text));
-            }
-            warnings.push(text);
-        }
-    }
-    Ok(warnings)
+    flags::lost(ALL, &args.given, args)
 }
 
 #[cfg(test)]
@@ -202,7 +176,7 @@ mod tests {
     fn every_flag_of_the_table_exists_and_is_told() {
         use clap::CommandFactory as _;
         let command = Alone::command();
-        for flag in ALL.iter().flat_map(|lost| lost.flags) {
+        for flag in ALL.iter().flat_map(Row::flags) {
             assert!(command.get_arguments().any(|arg| arg.get_long() == Some(flag)), "--{flag}");
         }
     }

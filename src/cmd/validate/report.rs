@@ -13,8 +13,7 @@ pub(crate) enum ReportFormat {
     /// Source excerpts of the first 50 problems, errors first; what follows from a problem below it.
     Table,
     /// One line per problem, with its hint.
-    Text,
-    /// As text, without hints.
+    #[value(alias = "text")]
     Plain,
     /// One JSON document.
     Json,
@@ -26,15 +25,21 @@ pub(crate) enum ReportFormat {
     Sarif,
 }
 
-/// `file:line:column: severity[code]: resource: message`, a format that programs read: its order and texts are those of the golden cases, which
-/// have no hints. All other formats have them.
-pub(super) fn line(diagnostic: &Diagnostic) -> String {
-    line_of(diagnostic, &diagnostic.one_line())
+/// A problem in a line of its own: `file:line:column: severity[code]: resource: message (hint)`, a format that programs read. Its order and texts
+/// are those of the golden cases.
+///
+/// Without the hint of a problem that follows from another one, which has a line with its own hint, and without one that repeats the message.
+pub(super) fn line(diagnostic: &Diagnostic, follows_from_another: bool) -> String {
+    let has_hint = !follows_from_another && !repeats_message(diagnostic);
+    line_of(diagnostic, &if has_hint { text(diagnostic) } else { diagnostic.one_line() })
 }
 
-/// `file:line:column: severity[code]: resource: message (hint)`.
-pub(super) fn line_with_hint(diagnostic: &Diagnostic) -> String {
-    line_of(diagnostic, &text(diagnostic))
+/// Whether the hint names nothing but what the message says was expected: `compare with ==` beside `expected '==', found '='`.
+fn repeats_message(diagnostic: &Diagnostic) -> bool {
+    let (_, expected) = diagnostic.message.rsplit_once("expected '").unwrap_or_default();
+    let expected = expected.split('\'').next().unwrap_or_default();
+    let named = diagnostic.hint.as_deref().and_then(|hint| hint.strip_prefix("compare with "));
+    named.is_some_and(|named| named == expected)
 }
 
 fn line_of(diagnostic: &Diagnostic, message: &str) -> String {
@@ -171,15 +176,29 @@ mod tests {
 
     #[test]
     fn a_problem_in_every_format_of_a_line() {
-        assert_eq!(line(&problem()), "a b,c.yaml:3:7: error[x-y]: r.rule.ns: 100 % wrong");
+        let whole = "a b,c.yaml:3:7: error[x-y]: r.rule.ns: 100 % wrong (write this)";
+        assert_eq!(line(&problem(), false), whole);
         assert_eq!(
-            line_with_hint(&problem()),
-            "a b,c.yaml:3:7: error[x-y]: r.rule.ns: 100 % wrong (write this)"
+            line(&problem(), true),
+            whole.trim_end_matches(" (write this)"),
+            "it follows from another"
         );
         assert_eq!(
             github(&problem()),
             "::error file=a b%2Cc.yaml,line=3,col=7,title=x-y::r.rule.ns: 100 %25 wrong (write this)"
         );
+    }
+
+    #[test]
+    fn a_hint_that_repeats_its_message_is_not_in_the_line() {
+        let with = |message: &str, hint: &str| {
+            let problem = Diagnostic::error("x-y", FieldPath::root(), message).with_hint(hint);
+            line(&problem, false)
+        };
+        let (needed, given) = ("1:3: expected '==', found '='", "1:3: expected 'EOF', found =");
+        assert_eq!(with(needed, "compare with =="), format!("error[x-y]: {needed}"));
+        assert_eq!(with(given, "compare with =="), format!("error[x-y]: {given} (compare with ==)"));
+        assert_eq!(with(needed, "write a == b"), format!("error[x-y]: {needed} (write a == b)"));
     }
 
     #[test]

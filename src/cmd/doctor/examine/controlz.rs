@@ -10,8 +10,8 @@ use mixer_base::rotate::os_text;
 use mixer_server::ServerOptions;
 
 const CHECK: &str = "ControlZ";
-/// The largest answer, in bytes.
-const MAX_BYTES: usize = 4 << 20;
+/// The largest answer, in bytes: a handler has a few hundred.
+const MAX_BYTES: usize = 64 << 20;
 /// The largest token, in bytes.
 const MAX_TOKEN: u64 = 64 << 10;
 

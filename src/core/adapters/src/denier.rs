@@ -30,6 +30,10 @@ mixer_config::message! {
         2 valid_duration: SignedDuration = SignedDuration::from_secs(5);
         /// How often the answer may be reused.
         3 valid_use_count: i32 = 1000;
+    } elsewhere {
+        "code" => "it is a field of `status`: `status: {code: 7}`",
+        "message" => "it is a field of `status`: `status: {message: …}`",
+        "details" => "it is a field of `status`: `status: {details: […]}`",
     }
 }
 

@@ -81,6 +81,18 @@ mixer_config::message! {
         /// A provider without entries is an empty list. Otherwise it counts as a failed fetch: the last list stays. And a blacklist needs
         /// neither entries nor a provider. Not in Istio Mixer.
         1001 allow_empty_list: bool = false;
+    } elsewhere {
+        "entries" => "did you mean `overrides`?",
+        "list" => "did you mean `overrides`?",
+        "values" => "did you mean `overrides`?",
+        "denylist" => "did you mean `blacklist`? With `true` what is on the list is denied",
+        "denyList" => "did you mean `blacklist`? With `true` what is on the list is denied",
+        "blocklist" => "did you mean `blacklist`? With `true` what is on the list is denied",
+        "deny" => "did you mean `blacklist`? With `true` what is on the list is denied",
+        "whitelist" => "leave it out: what is on the list is allowed, unless `blacklist` is true",
+        "allowlist" => "leave it out: what is on the list is allowed, unless `blacklist` is true",
+        "allow" => "leave it out: what is on the list is allowed, unless `blacklist` is true",
+        "negate" => "did you mean `blacklist`? With `true` what is on the list is denied",
     }
 }
 

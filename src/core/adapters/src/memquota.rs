@@ -40,6 +40,13 @@ mixer_config::message! {
         2 max_amount: i64 = 0;
         /// Length of the rolling window; 0 holds amounts until they are released.
         3 valid_duration: SignedDuration = SignedDuration::ZERO;
+    } elsewhere {
+        "limit" => "did you mean `maxAmount`?",
+        "amount" => "did you mean `maxAmount`?",
+        "requestsPerUnit" => "did you mean `maxAmount`?",
+        "window" => "did you mean `validDuration`?",
+        "period" => "did you mean `validDuration`?",
+        "unit" => "did you mean `validDuration`? For example `validDuration: 1m`",
     }
 }
 
@@ -54,6 +61,13 @@ mixer_config::message! {
         3 valid_duration: SignedDuration = SignedDuration::ZERO;
         /// Limits for certain dimension values; the first match applies.
         4 overrides: Vec<Override> = Vec::new();
+    } elsewhere {
+        "limit" => "did you mean `maxAmount`?",
+        "amount" => "did you mean `maxAmount`?",
+        "requestsPerUnit" => "did you mean `maxAmount`?",
+        "window" => "did you mean `validDuration`?",
+        "period" => "did you mean `validDuration`?",
+        "unit" => "did you mean `validDuration`? For example `validDuration: 1m`",
     }
 }
 

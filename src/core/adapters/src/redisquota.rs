@@ -76,6 +76,13 @@ mixer_config::message! {
         /// How long a share of the window lasts, from which a server grants without Redis; 0: Redis is asked for each call. Not in Istio
         /// Mixer.
         1000 lease_duration: SignedDuration = SignedDuration::ZERO;
+    } elsewhere {
+        "limit" => "did you mean `maxAmount`?",
+        "amount" => "did you mean `maxAmount`?",
+        "requestsPerUnit" => "did you mean `maxAmount`?",
+        "window" => "did you mean `validDuration`?",
+        "period" => "did you mean `validDuration`?",
+        "unit" => "did you mean `validDuration`? For example `validDuration: 1m`",
     }
 }
 

@@ -122,13 +122,20 @@ impl Adapter for Stdio {
     fn validate(params: &Params, _: &[BoundInstance], problems: &mut Diagnostics) {
         full::validate(params.hold_timeout, problems);
         let is_file = matches!(params.log_stream, LogStream::File | LogStream::RotatedFile);
-        let why = match (is_file, params.output_path.is_empty()) {
-            (false, false) => "cannot specify an output path when using a STDOUT or STDERR log stream",
-            (true, true) => "need a valid output path when using a FILE or ROTATED_FILE log stream",
+        let (why, hint) = match (is_file, params.output_path.is_empty()) {
+            (false, false) => (
+                "cannot specify an output path when using a STDOUT or STDERR log stream",
+                "write `logStream: FILE` or `logStream: ROTATED_FILE` beside it, or leave it out",
+            ),
+            (true, true) => (
+                "need a valid output path when using a FILE or ROTATED_FILE log stream",
+                "write `outputPath: /PATH` beside `logStream`",
+            ),
             _ => return,
         };
         let path = FieldPath::root().field("outputPath");
-        problems.push(Diagnostic::error("adapter-config", path, format!("outputPath: {why}")));
+        let problem = Diagnostic::error("adapter-config", path, format!("outputPath: {why}"));
+        problems.push(problem.with_hint(hint));
     }
 
     fn backends(params: &Params) -> Backends {

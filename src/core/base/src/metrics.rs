@@ -256,6 +256,21 @@ impl Metrics {
         self.tables.lock().rules.get(name).map(|counters| counters.get())
     }
 
+    /// What rules in dry run would have done, by full name and outcome (`denied`, `allowed`, …), of all varieties together. Cost: a pass over the
+    /// counters.
+    pub fn dry_run_outcomes(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let mut all: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+        for ((family, labels), cell) in &self.tables.lock().cells {
+            let (Family::DryRunOutcomes, [outcome, rule, _], Registered::Counter(counter)) =
+                (family, labels.as_slice(), cell)
+            else {
+                continue;
+            };
+            *all.entry(rule.clone()).or_default().entry(outcome.clone()).or_default() += counter.get();
+        }
+        all
+    }
+
     /// The metrics of a gRPC method, for example `istio.mixer.v1.Mixer/Check`. Takes a lock: get them once.
     pub fn rpc(&self, method: &str) -> Arc<RpcCounters> {
         let mut tables = self.tables.lock();

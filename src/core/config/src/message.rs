@@ -2,7 +2,8 @@
 //!
 //! Decoding overwrites a value that may hold defaults: present fields, maps and lists are replaced as a whole, `null` changes
 //! nothing. Fields are decoded in field-number order. After the first error no field is applied; the others are decoded only to
-//! report their errors. Unknown fields are reported last. Names are accepted in lowerCamelCase and snake_case.
+//! report their errors. Unknown fields are reported last. Names are accepted in lowerCamelCase and snake_case. Behind the fields may stand the
+//! hints for names that users write instead of them.
 //!
 //! ```
 //! mixer::message! {
@@ -12,6 +13,8 @@
 //!         1 max_entries: i64 = 10;
 //!         /// A field whose proto name is a keyword.
 //!         2 kind as "type": String = String::new();
+//!     } elsewhere {
+//!         "limit" => "did you mean `maxEntries`?",
 //!     }
 //! }
 //! ```
@@ -47,12 +50,17 @@ pub struct FieldInfo {
     pub number: u32,
 }
 
+/// A name in lowerCamelCase that is no field of a message, but what others call one, or a field of something else; and the hint for who writes it.
+pub type Elsewhere = (&'static str, &'static str);
+
 /// A message: a struct declared by [`message!`](crate::message!).
 pub trait Message: Field + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     /// Full protobuf name.
     const NAME: &'static str;
     /// All fields, in number order.
     const FIELDS: &'static [FieldInfo];
+    /// Hints for names that are none of them.
+    const ELSEWHERE: &'static [Elsewhere];
 }
 
 /// Decodes a message over `target` and returns all problems, the one that Istio Mixer reports first. `path` is the position of

@@ -34,7 +34,7 @@ pub struct Explanation {
     pub namespace: Option<String>,
     /// The answer of the check.
     pub decision: Decision,
-    /// What a call of Envoy gets instead, or whatever the decision: a sentence each.
+    /// What a call of Envoy gets where that is another answer: a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub for_envoy: Vec<String>,
     /// The rules with a check action, a header operation or a default, in evaluation order: all that matched, nearly matched or could not be
@@ -405,8 +405,8 @@ fn for_envoy(table: &RoutingTable, namespace: Option<&str>, decision: &Decision)
     let unnamed = unnamed.map(|envoy| format!("a call of Envoy that names no namespace {envoy}"));
     let services = table.snapshot().unenforced_services();
     let refuses = decision.code != 0;
-    let unenforced =
-        services.filter(|_| refuses).map(|unenforced| format!("{} ({})", unenforced.what, unenforced.place));
+    let services = services.filter(|unenforced| refuses && unenforced.service == "check");
+    let unenforced = services.map(|unenforced| format!("{} ({})", unenforced.what, unenforced.place));
     unnamed.into_iter().chain(unenforced).collect()
 }
 

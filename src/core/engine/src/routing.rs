@@ -25,7 +25,8 @@ pub use kind::RuleKind;
 pub use namespace_fault::NamespaceFault;
 pub use namespaces::SelectedRules;
 pub use outline::{
-    DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, VarietyOutline, outline,
+    DestinationOutline, GroupOutline, NamespaceOutline, RoutingOutline, UnenforcedOutline, VarietyOutline,
+    outline,
 };
 pub use route::{Destination, DestinationId, Refuser, Route, RouteAction, RouteInstance};
 pub use rule_set::{MatchCounts, Matched, RuleSet};

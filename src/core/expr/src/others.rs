@@ -9,9 +9,15 @@ pub(crate) fn is_contains(name: &str) -> bool {
     matches!(name, "contains" | "indexOf" | "includes")
 }
 
+/// Whether a function is one of other languages that takes an entry out of a map.
+pub(crate) fn is_lookup(name: &str) -> bool {
+    matches!(name, "get" | "getOrDefault" | "lookup" | "at" | "value")
+}
+
 /// What to write instead of a function that other languages have.
 pub(crate) fn other_function(name: &str) -> Option<&'static str> {
     Some(match name {
+        name if is_lookup(name) => "an entry of a map is (map[\"key\"] | \"\")",
         "not" => "write (condition) == false",
         "has" | "isset" | "exists" | "defined" => "give a default instead: attribute | default",
         name if is_contains(name) => "write \"text\".matches(value)",

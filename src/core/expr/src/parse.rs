@@ -189,7 +189,11 @@ impl<'t> Parser<'t> {
                 self.add(SyntaxKind::Parenthesized(operand), token.span.to(close.span))
             }
             TokenKind::Operator | TokenKind::Keyword => self.foreign_operand(),
-            TokenKind::End | TokenKind::Terminator => Err(self.expected("operand")),
+            TokenKind::End | TokenKind::Terminator => {
+                let mut error = self.expected("operand");
+                error.hint = self.operand_hint().map(Into::into);
+                Err(error)
+            }
         }
     }
 
@@ -353,8 +357,31 @@ impl<'t> Parser<'t> {
                 "a template was not filled in: write what stands for {{ }}"
             }
             "if" => "write conditional(test, a, b), or the condition alone",
+            "" if self.text.trim() == "*" => {
+                "an expression has no `*`: a rule without `match` applies to every request, match(value, \"prefix*\") takes a pattern"
+            }
             _ => return None,
         })
+    }
+
+    /// The hint for `"item" in m["key"]`, which follows the `in`: an entry of a map is a text. One that was a list, as a claim of a token, has the
+    /// items between commas.
+    fn in_entry(&self, of: &str) -> Option<String> {
+        let entry = of.trim_start();
+        let (map, key) = entry.split_once("[\"")?;
+        let (key, _) = key.split_once("\"]")?;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+        if map.is_empty() || !map.chars().all(is_name) || key.contains('"') {
+            return None;
+        }
+        let before = self.text.get(..self.token.span.start)?.trim_end();
+        let quoted = before.strip_suffix('"').and_then(|text| text.rsplit_once('"')).map(|(_, item)| item);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | ':' | '@' | ' ');
+        let item = quoted.filter(|item| !item.is_empty() && item.chars().all(is_plain)).unwrap_or("item");
+        Some(format!(
+            "an entry of a map is one text, of a list the items between commas (a comma in an item is %2C): \
+             write \"(^|,){item}(,|$)\".matches({map}[\"{key}\"] | \"\")"
+        ))
     }
 
     /// The hint for a token after a complete expression.
@@ -398,7 +425,14 @@ impl<'t> Parser<'t> {
             {
                 NETWORKS
             }
-            (TokenKind::Identifier, "in") => "write (m[\"key\"] | \"\") != \"\" to test for a key",
+            (TokenKind::Identifier, "in")
+                if let Some(hint) = self.rest().strip_prefix("in").and_then(|of| self.in_entry(of)) =>
+            {
+                return Some(hint);
+            }
+            (TokenKind::Identifier, "in") => {
+                "write (m[\"key\"] | \"\") != \"\" to test for a key, \"part\".matches(text) for a part of a text"
+            }
             (TokenKind::Operator, ")" | "]" | "}") => "there is no open bracket to close",
             (TokenKind::Operator, ";") => "an expression has no `;`",
             _ if self.text.get(..self.token.span.start).is_some_and(|before| before.contains('\n')) => {
@@ -421,12 +455,14 @@ fn ends_in_not(text: &str) -> bool {
     before.is_some_and(|before| !before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.')))
 }
 
-/// Whether a text is `in` with a network, such as `"10.0.0.0/8"`.
+/// Whether a text is `in` with a network, such as `"10.0.0.0/8"`, with quotes or without.
 fn is_in_network(text: &str) -> bool {
     let rest = text.strip_prefix("in").unwrap_or_default().trim_start();
-    let quoted = rest.strip_prefix('"').and_then(|rest| rest.split('"').next()).unwrap_or_default();
-    let parts = quoted.split_once('/');
-    parts.is_some_and(|(ip, bits)| ip.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok())
+    let rest = rest.strip_prefix('"').unwrap_or(rest);
+    let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, '.' | ':' | '/');
+    let network = rest.split(|c| !is_part(c)).next().unwrap_or_default();
+    let (ip, bits) = network.split_once('/').unwrap_or((network, "32"));
+    ip.parse::<std::net::IpAddr>().is_ok() && bits.parse::<u8>().is_ok()
 }
 
 /// Whether a text is `in` with a list: `["a", "b"]`, or `("a", "b")` as in SQL.

@@ -479,6 +479,26 @@ fn obeyed_hints_do_not_lead_to_the_next_error() {
         ("request.headers[ x-user-id] == \"a\"", "write [\"x-user-id\"]: a key is a text in quotes"),
         ("s1 =~ \"^/a\"", "write \"pattern\".matches(value)"),
         ("s1 = \"a\"", "compare with =="),
+        (
+            "*",
+            "an expression has no `*`: a rule without `match` applies to every request, match(value, \"prefix*\") takes a pattern",
+        ),
+        ("request.headers.get(\"x-user\") == \"a\"", "write (request.headers[\"x-user\"] | \"\")"),
+        (
+            "\"admin\" in request.headers[\"roles\"]",
+            "an entry of a map is one text, of a list the items between commas (a comma in an item is %2C): \
+             write \"(^|,)admin(,|$)\".matches(request.headers[\"roles\"] | \"\")",
+        ),
+        (
+            "\"a.b\" in request.headers[\"roles\"]",
+            "an entry of a map is one text, of a list the items between commas (a comma in an item is %2C): \
+             write \"(^|,)item(,|$)\".matches(request.headers[\"roles\"] | \"\")",
+        ),
+        (
+            "\"admin\" in request.headers",
+            "write (m[\"key\"] | \"\") != \"\" to test for a key, \"part\".matches(text) for a part of a text",
+        ),
+        ("s-1 == \"a\"", "did you mean `s1`? `-` is an operator"),
         ("request.headers[\"x-user\"] exists", "write (attribute | \"\") != \"\""),
         ("request.user == \"a\"", "did you mean `source.user`?"),
         ("i1 > 1k", "a number has no unit: write all of its digits"),
@@ -523,7 +543,12 @@ fn obeyed_hints_do_not_lead_to_the_next_error() {
         ("i1 == 2xx", "write a range of codes as a >= 200 && a < 300"),
         ("i1 > 1MB", "a number has no unit: write all of its digits"),
         ("s1 == 5", "write \"5\", in quotes"),
-        ("s1 > 5", "a text is no number, and nothing makes one of it"),
+        (
+            "s1 > 5",
+            "a text is no number, and no function makes one of it; of Envoy's requests an attributemapping sets an attribute of type INT64",
+        ),
+        ("ip1 in 10.0.0.0/8", NETWORKS),
+        ("ip1 in \"10.0.0.0/8\"", NETWORKS),
         (
             "t1.getHours() > 5",
             "the classic language has no parts of times: `policy.istio.io/lang: CEL` on the rule has request.time.getHours()",

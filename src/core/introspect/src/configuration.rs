@@ -369,7 +369,10 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
     let full_name = found.key.to_string();
     let users = placed(users(snapshot, &found.key), &contents);
     let used = placed(used(snapshot, &found.key), &contents);
-    let counts = (*found.key.kind == *"rule").then(|| server.metrics.counts_of_rule(&full_name)).flatten();
+    let is_tried = snapshot.rules.get(&found.key).is_some_and(|rule| rule.dry_run);
+    let tried = is_tried.then(|| server.metrics.dry_run_outcomes().remove(&full_name).unwrap_or_default());
+    let is_counted = *found.key.kind == *"rule" && !is_tried;
+    let counts = is_counted.then(|| server.metrics.counts_of_rule(&full_name)).flatten();
     let effective = snapshot
         .handlers
         .iter()
@@ -382,6 +385,7 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
         json: "",
         body: html! {
             p.dim { (found.origin.place()) }
+            @if let Some(tried) = &tried { p #counts { "In dry run: " (super::rule_state::would_have(tried)) } }
             @if let Some(counts) = counts { p #counts { (super::rule_state::counted(counts)) } }
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
                 p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (format::message(&kept.why)) }

@@ -273,7 +273,7 @@ fn dispatches(explanation: &Explanation) -> Markup {
                     th scope="row" { (d.handler) " " small.dim { (d.adapter) } }
                     td data-label="Instance" { (configuration::link(&d.instance)) }
                     td data-label="Given" { @for (name, value) in &d.values { span.label { (name) "=" b { (value) } } " " } }
-                    td data-label="Said" { (d.said) }
+                    td data-label="Said" { @if d.dry_run { span.pill.warn { "dry run" } " would return: " } (d.said) }
                 }
             } }
         } }
@@ -294,6 +294,7 @@ fn verdict<'e>(
                 @for rule in rules.iter().take(SHOWN) {
                     article.rule {
                         header { (configuration::link(&rule.rule)) span.dim.place { (rule.place()) }
+                            @if rule.dry_run { span.pill.warn { "dry run, not enforced" } }
                             @for handler in &rule.handlers { span.pill { (handler) } } }
                         @if let Some(kept) = &rule.kept { p.hint { "The previous version serves: " (format::message(&kept.why)) } }
                         @if rule.match_text.is_empty() { p.dim { "always" } }

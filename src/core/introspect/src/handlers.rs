@@ -107,7 +107,7 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
     let published = server.runtime.load_full();
     let bounds = Family::RuntimeDispatchDuration.info().bounds;
     let mut calls = calls(server);
-    let live = published.routes.handlers().iter().take(LISTED).map(|handler| {
+    let live = published.routes.handlers().iter().map(|handler| {
         let_others_run();
         let status = handler.status();
         let calls = calls.remove(handler.name()).unwrap_or_default();
@@ -129,7 +129,7 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
         }
     });
     let is_failure = |d: &&Diagnostic| d.code == "handler-build" || is_spill_conflict(d.code);
-    let failed = published.diagnostics.iter().filter(is_failure).take(LISTED).map(|d| HandlerInfo {
+    let failed = published.diagnostics.iter().filter(is_failure).map(|d| HandlerInfo {
         name: d.resource.clone(),
         resource: d.resource.clone(),
         adapter: String::new(),
@@ -151,8 +151,14 @@ pub(super) fn json(server: &Server) -> Vec<HandlerInfo> {
 pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response {
     let q = parameter(parameters, "q");
     let all = json(server);
-    let found: Vec<&HandlerInfo> =
+    let mut found: Vec<&HandlerInfo> =
         all.iter().filter(|h| format::matches(q, &[&h.name, &h.adapter, h.state])).collect();
+    let of = found.len();
+    if of > LISTED {
+        // What has a problem is not among those that have no room.
+        found.sort_by_key(|handler| handler.state == "live");
+        found.truncate(LISTED);
+    }
     Page {
         path: "/handlerz/",
         title: "Handlers",
@@ -166,6 +172,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                     tbody { @for handler in in_turns(&found) { (row(handler)) } }
                 } }
                 @if found.is_empty() { (format::nothing("No handler matches. Unused handlers are not built.")) }
+                (format::shown(found.len(), of))
             }
         },
     }

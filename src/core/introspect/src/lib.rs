@@ -421,7 +421,7 @@ fn mixer_routes() -> Router<Shared> {
             get(async |State(s): State<Shared>| {
                 let published = s.runtime.load_full();
                 let contents = s.store.contents();
-                json(&rules::json(&published, &contents, &|name| s.metrics.counts_of_rule(name)))
+                json(&rules::json(&published, &contents, &s.metrics))
             }),
         ))
         .merge(served("explainz", any(explain::page)))

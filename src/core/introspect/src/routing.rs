@@ -9,6 +9,7 @@ use super::{Server, configuration, explain, form, format, parameter};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 use mixer_engine::runtime::Published;
 use mixer_engine::snapshot::MappingOutline;
+use mixer_engine::template::Variety;
 
 /// Maximum number of routes on the page.
 const LISTED: usize = 300;
@@ -59,7 +60,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
             div #routes data-filtered {
                 div.scroll { table.cards {
                     thead { tr { th { "Requests" } th { "Namespace" } th { "Condition" } th { "Handler" } th { "Instances" } th { "Rules" } } }
-                    tbody { @for row in rows.iter().take(LISTED) { (row_markup(row, &handlers)) } }
+                    tbody { @for row in rows.iter().take(LISTED) { (row_markup(row, &handlers, outline.shadows_checks())) } }
                 } }
                 @if rows.is_empty() { (format::nothing("No route matches.")) }
                 (format::shown(rows.len().min(LISTED), rows.len()))
@@ -122,7 +123,9 @@ fn rows<'o>(outline: &'o RoutingOutline, q: &str, variety: &str) -> Vec<Row<'o>>
     rows
 }
 
-fn row_markup(row: &Row<'_>, handlers: &HandlerLinks<'_>) -> Markup {
+/// `shadows_checks`: whether checks of Envoy are answered OK whatever the rules say.
+fn row_markup(row: &Row<'_>, handlers: &HandlerLinks<'_>, shadows_checks: bool) -> Markup {
+    let is_shadow = shadows_checks && row.variety == Variety::Check.name();
     let names = |list: &[String]| html! { @for (i, name) in list.iter().enumerate() { @if i > 0 { br; } (configuration::link(name)) } };
     html! {
         tr {
@@ -131,7 +134,11 @@ fn row_markup(row: &Row<'_>, handlers: &HandlerLinks<'_>) -> Markup {
             td data-label="Condition" { @match &row.group.condition { Some(text) => code.expression { (text) }, None => span.dim { "always" } } }
             th scope="row" data-label="Handler" { (handlers.show(&row.destination.handler)) " " small.dim { (row.destination.adapter) } }
             td data-label="Instances" { (names(&row.group.instances)) }
-            td data-label="Rules" { (names(&row.group.rules)) }
+            td data-label="Rules" {
+                (names(&row.group.rules))
+                @if row.group.dry_run { " " span.pill { "dry run" } }
+                @else if is_shadow { " " span.pill { "shadow" } }
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Whether rules are in effect, and what they have done, as several pages say it.
 
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
 
 use super::format;
@@ -86,6 +88,18 @@ impl State {
             State::DryRun => "dry run",
             State::WithoutHandler => "without handler",
             State::Broken => "not compiled",
+        }
+    }
+}
+
+/// What a rule in dry run would have done, in a line.
+pub(super) fn would_have(outcomes: &BTreeMap<String, u64>) -> Markup {
+    let counted: Vec<_> = outcomes.iter().filter(|(_, count)| **count > 0).collect();
+    html! {
+        @if counted.is_empty() { span.dim { "would have done nothing so far" } } @else { "would have " }
+        @for (index, (outcome, count)) in counted.iter().enumerate() {
+            @if index > 0 { ", " }
+            (outcome) " " (format::count(**count))
         }
     }
 }

@@ -1,13 +1,15 @@
 //! The rules: what each has done, what it uses, and where it is written.
 
+use std::collections::BTreeMap;
+
 use axum::response::Response;
 use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::rule_state::{Effect, State, is_kept, state};
+use super::rule_state::{Effect, State, is_kept, state, would_have};
 use super::{Server, configuration, format, parameter, plot};
-use mixer_base::metrics::RuleCounts;
+use mixer_base::metrics::{Metrics, RuleCounts};
 use mixer_base::secrets::mask_text;
 use mixer_config::store::StoreContents;
 use mixer_engine::runtime::Published;
@@ -39,9 +41,15 @@ pub(super) struct Rule {
     instances: Vec<String>,
     /// `file:line`.
     place: String,
-    /// `null` for a rule that is counted with others.
+    /// `null` for a rule that is counted with others, and for one in dry run.
     counts: Option<Counts>,
+    /// What a rule in dry run would have done, by outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dry_run: Option<Outcomes>,
 }
+
+/// How often a rule in dry run would have denied, allowed, and so on.
+type Outcomes = BTreeMap<String, u64>;
 
 #[derive(Debug, Serialize)]
 struct Counts {
@@ -57,11 +65,8 @@ impl From<RuleCounts> for Counts {
 }
 
 /// All rules, in their order, then those of the store that do not serve.
-pub(super) fn json(
-    published: &Published,
-    store: &StoreContents,
-    counts: &dyn Fn(&str) -> Option<RuleCounts>,
-) -> Vec<Rule> {
+pub(super) fn json(published: &Published, store: &StoreContents, metrics: &Metrics) -> Vec<Rule> {
+    let mut tried = metrics.dry_run_outcomes();
     let (rules, handlers) = (&published.routes.snapshot().rules, published.routes.handlers());
     let served = rules.iter().map(|rule| {
         let name = rule.key.to_string();
@@ -76,7 +81,8 @@ pub(super) fn json(
             handlers: rule.actions.iter().map(|action| action.handler.key.to_string()).collect(),
             instances: instances.map(|instance| instance.key.to_string()).collect(),
             place: rule.origin.place(),
-            counts: counts(&name).or(never).map(Counts::from),
+            counts: metrics.counts_of_rule(&name).or(never).filter(|_| !rule.dry_run).map(Counts::from),
+            dry_run: rule.dry_run.then(|| tried.remove(&name).unwrap_or_default()),
             name,
         }
     });
@@ -91,6 +97,7 @@ pub(super) fn json(
         instances: Vec::new(),
         place: resource.origin.place(),
         counts: None,
+        dry_run: None,
     });
     served.chain(others).collect()
 }
@@ -101,7 +108,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     let published = server.runtime.load_full();
     let effect = Effect::of(&published);
     let contents = server.store.contents();
-    let all = json(&published, &contents, &|name| server.metrics.counts_of_rule(name));
+    let all = json(&published, &contents, &server.metrics);
     let mut found: Vec<&Rule> = all.iter().filter(|rule| is_wanted(rule, q)).collect();
     let work = |rule: &Rule| rule.counts.as_ref().map_or((0, 0), |c| (c.denials, c.hits));
     found.sort_by_key(|rule| std::cmp::Reverse(work(rule)));
@@ -109,7 +116,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/rulez/",
         title: "Rules",
-        lead: html! { "What each rule has done since the start: those that refuse first. A hit is an evaluation in which its condition held; answers of caches are none, but their denials count." },
+        lead: html! { "What each rule has done since the start: those that refuse first. A hit is an evaluation in which its condition held; answers of caches are none, but their denials count. Of a rule in dry run it is said what it would have done." },
         json: "/rulej/",
         body: html! {
             div.bar { (format::filter(q, "rules, handlers and files")) }
@@ -140,6 +147,7 @@ fn row(rule: &Rule, most: u64) -> Markup {
             @match &rule.counts {
                 Some(counts) => (format::count(of(counts))),
                 None if rule.state == NOT_SERVED => span.dim { "–" },
+                None if rule.dry_run.is_some() => span.dim title="in dry run" { "–" },
                 None => span.dim title="counted with other rules" { "–" },
             }
         }
@@ -153,6 +161,7 @@ fn row(rule: &Rule, most: u64) -> Markup {
                 @if rule.state != State::InEffect.name() { " " span.pill.warn { (rule.state) } }
                 @if rule.previous_version && rule.state != PREVIOUS { " " span.pill.warn { (PREVIOUS) } }
                 br; small { @if rule.state == NOT_SERVED { span.dim { "see its problems" } } @else if rule.condition.is_empty() { span.dim { "always" } } @else { code.expression { (rule.condition) } } }
+                @if let Some(outcomes) = &rule.dry_run { br; small { (would_have(outcomes)) } }
             }
             td.number data-label="Hits" { (number(|counts| counts.hits)) }
             td.wide { (plot::bar(hits as f64 / most as f64)) }

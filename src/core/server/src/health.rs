@@ -321,15 +321,24 @@ pub(super) fn of_configuration(
     ]
 }
 
-/// Errors: that nothing is configured.
+/// Errors: that nothing is configured, or that nothing of what is configured serves.
 fn anything(published: &Published) -> Result<(), String> {
-    match published.is_void() {
-        true if published.problems(Severity::Error) > 0 => {
-            Err("no rule and no handler serves, because of errors: every call is allowed".to_owned())
-        }
-        true => Err("the configuration has no rule and no handler: every call is allowed".to_owned()),
-        false => Ok(()),
+    if !published.is_void() {
+        return Ok(());
     }
+    let has_errors = published.problems(Severity::Error) > 0;
+    let left_out = published.diagnostics.iter().find(|problem| is_about_serving(problem.code));
+    Err(match left_out {
+        _ if has_errors => {
+            "no rule and no handler serves, because of errors: every call is allowed until they are mended"
+                .to_owned()
+        }
+        Some(problem) => format!(
+            "no rule and no handler serves, and every call is allowed: {}",
+            shortened(&mask_text(&problem.one_line()))
+        ),
+        None => "the configuration has no rule and no handler: every call is allowed".to_owned(),
+    })
 }
 
 /// Errors: how many errors the configuration has that serves, and the first. With `serve-valid`, what Istio Mixer accepts serves as there.

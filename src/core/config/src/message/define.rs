@@ -2,7 +2,7 @@
 
 use super::context::DecodeContext;
 use super::field::json_kind;
-use super::suggestion;
+use super::{Elsewhere, suggestion};
 use crate::field_name::{go_type, is_lower_camel_of, lower_camel};
 use crate::{Node, NodeKind};
 
@@ -11,7 +11,7 @@ use crate::{Node, NodeKind};
 macro_rules! message {
     ($(#[$meta:meta])* pub struct $name:ident : $full:literal {
         $($(#[$field_meta:meta])* $number:literal $field:ident $(as $alias:literal)? : $ty:ty = $default:expr;)*
-    }) => {
+    } $(elsewhere { $($other:literal => $hint:literal,)* })?) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
         pub struct $name {
@@ -46,7 +46,8 @@ macro_rules! message {
                         }
                     }
                 )*
-                message::reject_unknown(node, Self::NAME, Self::FIELDS.iter().map(|field| field.name), context);
+                let names = Self::FIELDS.iter().map(|field| field.name);
+                message::reject_unknown(node, (Self::NAME, Self::ELSEWHERE), names, context);
             }
 
             fn messages(
@@ -101,6 +102,7 @@ macro_rules! message {
                     number: $number,
                 },)*
             ];
+            const ELSEWHERE: &'static [$crate::message::Elsewhere] = &[$($(($other, $hint),)*)?];
         }
     };
 }
@@ -151,10 +153,17 @@ fn containing<'n>(name: &str, fields: &'n [String]) -> Option<&'n str> {
     found.next().is_none().then_some(first)
 }
 
-/// Adds an error for every entry of `node` that is not one of `fields`, which are proto names.
+/// The hint for what this name is taken for, in either spelling.
+fn meant(name: &str, elsewhere: &[Elsewhere]) -> Option<String> {
+    let camel = lower_camel(name);
+    let known = |(other, _): &&Elsewhere| name == *other || camel == *other;
+    elsewhere.iter().find(known).map(|(_, hint)| (*hint).to_owned())
+}
+
+/// Adds an error for every entry of `node` that is not one of `fields`, which are proto names. `elsewhere`: hints for names that are none of them.
 pub fn reject_unknown<'f>(
     node: &Node,
-    message: &str,
+    (message, elsewhere): (&str, &[Elsewhere]),
     fields: impl Iterator<Item = &'f str> + Clone,
     context: &mut DecodeContext,
 ) {
@@ -171,7 +180,8 @@ pub fn reject_unknown<'f>(
         if context.lists_no_more() {
             return;
         }
-        let hint = suggestion(&entry.key, names.iter().map(String::as_str))
+        let hint = meant(&entry.key, elsewhere)
+            .or_else(|| suggestion(&entry.key, names.iter().map(String::as_str)))
             .or_else(|| containing(&entry.key, &names).map(|name| format!("did you mean `{name}`?")))
             .or_else(|| {
                 let is_short = (1..=LISTED_FIELDS).contains(&names.len());

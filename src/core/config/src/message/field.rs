@@ -56,9 +56,10 @@ pub(super) fn wrong_kind(node: &Node, expected: &str, context: &mut DecodeContex
         return;
     }
     let hint = match (&node.kind, expected) {
-        (NodeKind::Bool(_), "string") => {
-            Some("write it in quotes: YAML 1.1 reads a bare y, n, yes, no, on or off as a Boolean".to_owned())
-        }
+        (NodeKind::Bool(_), "string") => Some(
+            "write it in quotes: YAML 1.1 reads a bare true, false, y, n, yes, no, on or off as a Boolean"
+                .to_owned(),
+        ),
         (NodeKind::String(_), "bool") => Some("write `true` or `false`, without quotes".to_owned()),
         (NodeKind::Int(_) | NodeKind::Float(_), "string") => {
             Some("write it in quotes: text is expected here".to_owned())

@@ -103,6 +103,9 @@ impl YamlError {
                     "inside of `{}` and `[]` a value with a bracket or a comma is in quotes: `{value: 'request.headers[\"x\"]'}`",
                 )
             }
+            "did not find expected whitespace or line break" if begins_with_exclamation(before) => Some(
+                "`!` begins a tag of YAML: put the whole value in quotes; in the classic language of conditions write (…) == false for it",
+            ),
             problem => HINTS.iter().find(|(known, _)| *known == problem).map(|(_, hint)| *hint),
         };
         let message = match error.line {
@@ -111,6 +114,16 @@ impl YamlError {
         };
         Self { hint, ..Self::yaml(message).located(error.at) }
     }
+}
+
+/// Whether the text before a place has, on its last line, a value that begins with `!`.
+fn begins_with_exclamation(before: &str) -> bool {
+    let line = before.rsplit('\n').next().unwrap_or_default();
+    line.split_once(": ")
+        .map_or(line, |(_, value)| value)
+        .trim_start()
+        .trim_start_matches("- ")
+        .starts_with('!')
 }
 
 /// How to mend what yaml.v2 complains about.

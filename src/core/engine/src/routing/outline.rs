@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::{Condition, HandlerConfig, MappingOutline, RuleConfig, Snapshot};
+use crate::snapshot::{Condition, HandlerConfig, MappingOutline, RuleConfig, Snapshot, Unenforced};
 use crate::template::Variety;
 use mixer_base::scheduling::let_others_run;
 use mixer_base::secrets::mask_text;
@@ -23,6 +23,29 @@ pub struct RoutingOutline {
     /// Mappings of the configured extensions. The JSON key is the name of the one that exists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub envoy: Vec<MappingOutline>,
+    /// Services that decide and enforce nothing. Rules in dry run are in the groups, limits in shadow mode among the mappings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_enforced: Vec<UnenforcedOutline>,
+}
+
+impl RoutingOutline {
+    /// Whether checks of Envoy are answered OK whatever the rules say.
+    pub fn shadows_checks(&self) -> bool {
+        self.not_enforced.iter().any(|service| service.service == "check")
+    }
+}
+
+/// A setting by which a service enforces nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnenforcedOutline {
+    /// `check` or `ratelimit`.
+    pub service: String,
+    /// What is set, and what follows.
+    pub what: String,
+    /// The full name of the resource.
+    pub resource: String,
+    /// `file:line`.
+    pub place: String,
 }
 
 /// The routes of a variety.
@@ -112,6 +135,16 @@ pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> 
         default_namespace: snapshot.default_namespace.to_string(),
         varieties,
         envoy: snapshot.mappings(),
+        not_enforced: snapshot.unenforced_services().map(unenforced).collect(),
+    }
+}
+
+fn unenforced(service: &Unenforced) -> UnenforcedOutline {
+    UnenforcedOutline {
+        service: service.service.to_owned(),
+        what: service.what.to_owned(),
+        resource: service.resource.to_string(),
+        place: service.place.clone(),
     }
 }
 
@@ -202,6 +235,9 @@ impl std::fmt::Display for RoutingOutline {
                     }
                 }
             }
+        }
+        for UnenforcedOutline { what, resource, place, .. } in &self.not_enforced {
+            writeln!(f, "[Not enforced] {resource} ({place}): {what}")?;
         }
         Ok(())
     }

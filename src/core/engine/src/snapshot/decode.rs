@@ -37,6 +37,11 @@ mixer_config::message! {
         3 instances: Vec<String> = Vec::new();
         /// Name by which header operations refer to its output.
         4 name: String = String::new();
+    } elsewhere {
+        "match" => "a condition is that of a whole rule: write it beside `actions`, and a rule for each condition",
+        "requestHeaderOperations" => "it belongs to the rule: indent it less, beside `actions`",
+        "responseHeaderOperations" => "it belongs to the rule: indent it less, beside `actions`",
+        "instance" => "did you mean `instances`? It is a list: `instances: [NAME]`",
     }
 }
 
@@ -131,6 +136,12 @@ mixer_config::message! {
         4 response_header_operations: Vec<HeaderOperationTemplate> = Vec::new();
         /// Accepted, not used.
         5 sampling: Option<Sampling> = None;
+    } elsewhere {
+        "when" => "did you mean `match`?",
+        "if" => "did you mean `match`?",
+        "condition" => "did you mean `match`?",
+        "handler" => "it is a field of an action: `actions: [{handler: NAME, instances: [NAME]}]`",
+        "instances" => "it is a field of an action: `actions: [{handler: NAME, instances: [NAME]}]`",
     }
 }
 

@@ -256,8 +256,11 @@ pub struct MappingOutline {
     pub what: String,
     /// The part of the request, or the descriptor.
     pub from: String,
-    /// The attribute, limit or quota.
+    /// The attribute, limit or quota; with `, shadow` if that is not enforced.
     pub to: String,
+    /// Whether the limit or quota is computed and counted, and not enforced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shadow: bool,
     /// Its position, as `file:line`; empty if unknown.
     pub place: String,
     /// The full name of its resource; empty if unknown.

@@ -9,7 +9,7 @@ use crate::adapter::ErasedAdapter;
 use crate::template::{self, TEMPLATES, TemplateInfo};
 use mixer_base::shared_map::SharedMap;
 use mixer_config::message::{misspelling, resembles, suggestion};
-use mixer_config::{Diagnostic, FieldPath, RawResource, ResourceKey, Severity};
+use mixer_config::{Diagnostic, FieldPath, MappingEntry, NodeKind, RawResource, ResourceKey, Severity};
 
 /// The code of a resource of unknown kind.
 pub(crate) const KIND_UNKNOWN: &str = "kind-unknown";
@@ -297,6 +297,13 @@ fn policy_of_proxies(kind: &str, group: &str) -> Diagnostic {
     )
 }
 
+/// Whether a resource is a ConfigMap with a file of envoyproxy/ratelimit, as that program has them in a cluster.
+fn holds_limits(resource: &RawResource) -> bool {
+    let is_file = |entry: &MappingEntry| matches!(&entry.value.kind, NodeKind::String(text) if text.contains("domain:") && text.contains("descriptors:"));
+    &*resource.key.kind == "ConfigMap"
+        && resource.document().member("data").is_some_and(|data| data.entries().iter().any(is_file))
+}
+
 /// The diagnostic of a resource of unknown kind.
 pub(super) fn unknown_kind(resource: &RawResource, registry: Registry) -> Diagnostic {
     let kind = &*resource.key.kind;
@@ -327,7 +334,10 @@ pub(super) fn unknown_kind(resource: &RawResource, registry: Registry) -> Diagno
     // In another group most kinds are no misspelling.
     let near =
         suggestion(kind, candidates(registry)).filter(|_| severity == Severity::Error || group.is_some());
-    let hints = [near, group];
+    let limits = holds_limits(resource).then(|| {
+        "limits of envoyproxy/ratelimit are read from files: write the text below `data` into a file of its own".to_owned()
+    });
+    let hints = [near, group, limits];
     problem.hint =
         Some(hints.into_iter().flatten().collect::<Vec<_>>().join("; ")).filter(|hint| !hint.is_empty());
     problem.span = Some(span);

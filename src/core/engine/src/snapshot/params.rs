@@ -59,7 +59,7 @@ pub(super) fn decode(
     }
     if present {
         let known = names(&template.fields).chain(is_generator.then_some("attribute_bindings"));
-        reject_unknown(node, &format!("{}.InstanceParam", template.package), known, &mut context);
+        reject_unknown(node, (&format!("{}.InstanceParam", template.package), &[]), known, &mut context);
     }
     (params, context.errors)
 }
@@ -113,7 +113,7 @@ fn fields(
                 fields(inner, value, &inside, context, out);
                 if present {
                     let message = format!("authorization.{}InstanceParam", upper_camel(&info.name));
-                    reject_unknown(value, &message, names(inner), context);
+                    reject_unknown(value, (&message, &[]), names(inner), context);
                 }
             }
         });

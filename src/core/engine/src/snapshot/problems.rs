@@ -204,8 +204,16 @@ fn text_at(document: &str, span: Span) -> &str {
     line.get(at(span.start.column)..end).unwrap_or_default()
 }
 
+/// How a condition reads a cookie.
+const COOKIES: &str = "an attribute of a cookie is declared in an attributemanifest and set by an attributemapping: \
+                       `{attribute: request.session, from: {cookie: NAME}, default: \"\"}`";
+
+/// How to mend a reference to an attribute that is not declared.
 fn attribute_hint(error: &CompileError, scope: &dyn Scope) -> Option<String> {
     let name = error.unknown_attribute.as_deref()?;
+    if matches!(name, "request.cookies" | "request.cookie" | "cookies" | "cookie") {
+        return Some(COOKIES.to_owned());
+    }
     // Words without a dot are values, such as methods, or headers.
     if name.contains('.') && GLOBAL_WORDS.contains(&name) {
         return Some(format!(
@@ -215,7 +223,7 @@ fn attribute_hint(error: &CompileError, scope: &dyn Scope) -> Option<String> {
     suggestion(name, std::iter::once_with(|| scope.names()).flatten()).or_else(|| {
         // Attributes of proxies have a dot; a word without one is rather a text.
         Some(match name.contains('.') {
-            true => "declare it in an attributemanifest, or use one that is declared".to_owned(),
+            true => "declare it in an attributemanifest, or use one that is declared; of Envoy's requests an attributemapping sets it".to_owned(),
             false => format!("in quotes it is a text, in YAML '\"{name}\"'; or declare it in an attributemanifest, or use one that is declared"),
         })
     })

@@ -145,6 +145,11 @@ pub(super) fn unconfigured(
         if known.contains(&folded(&quota.name)) {
             return format!("add a rule with an action on the instance `{}`", quota.name);
         }
+        // `NAME.instance.NAMESPACE`, as handlers name it.
+        let short = quota.name.split_once(".instance.").map(|(short, _)| short);
+        if let Some(short) = short.filter(|short| known.contains(&folded(short))) {
+            return format!("write `{short}`: here the name is the short one");
+        }
         suggestion(&quota.name, quotas.iter().copied())
             .unwrap_or_else(|| "name an instance of a quota that a rule gives to a handler".to_owned())
     };

@@ -23,6 +23,8 @@ pub enum UnenforcedScope {
 pub struct Unenforced {
     /// Whom it concerns.
     pub scope: UnenforcedScope,
+    /// The service: `check` or `ratelimit`; empty of a rule.
+    pub service: &'static str,
     /// What is set, and what follows; one line.
     pub what: &'static str,
     /// The resource that says so.
@@ -32,21 +34,32 @@ pub struct Unenforced {
 }
 
 impl Unenforced {
-    /// A setting of a service. `line`: from 1, 0 if it is not known.
-    pub fn service(what: &'static str, resource: &ResourceKey, origin: &Origin, line: u32) -> Self {
+    /// A setting of a service, and what follows. `line`: from 1, 0 if it is not known.
+    pub fn service(
+        (service, what): (&'static str, &'static str),
+        resource: &ResourceKey,
+        origin: &Origin,
+        line: u32,
+    ) -> Self {
         let place = place(origin, line);
-        Self { scope: UnenforcedScope::Service, what, resource: resource.clone(), place }
+        Self { scope: UnenforcedScope::Service, service, what, resource: resource.clone(), place }
     }
 
     /// Limits of a resource. `line`: from 1, 0 if it is not known.
     pub fn limits(what: &'static str, resource: &ResourceKey, origin: &Origin, line: u32) -> Self {
-        Self { scope: UnenforcedScope::Limits, ..Self::service(what, resource, origin, line) }
+        Self { scope: UnenforcedScope::Limits, ..Self::service(("ratelimit", what), resource, origin, line) }
     }
 
     /// A rule in dry run.
     pub(crate) fn rule(rule: &RuleConfig) -> Self {
         let place = place(&rule.origin, rule.origin.document_line());
-        Self { scope: UnenforcedScope::Rule, what: RULE_IN_DRY_RUN, resource: rule.key.clone(), place }
+        Self {
+            scope: UnenforcedScope::Rule,
+            service: "",
+            what: RULE_IN_DRY_RUN,
+            resource: rule.key.clone(),
+            place,
+        }
     }
 }
 

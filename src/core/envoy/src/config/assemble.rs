@@ -275,8 +275,16 @@ impl Assembler<'_> {
         let Some(resource) = resource else { return };
         let spec = FieldPath::root().field("spec");
         for (is_set, field, what) in [
-            (settings.check.mode == Mode::Shadow, spec.field("check").field("mode"), SHADOW_CHECKS),
-            (settings.ratelimit.shadow, spec.field("ratelimit").field("shadow"), SHADOW_LIMITS),
+            (
+                settings.check.mode == Mode::Shadow,
+                spec.field("check").field("mode"),
+                ("check", SHADOW_CHECKS),
+            ),
+            (
+                settings.ratelimit.shadow,
+                spec.field("ratelimit").field("shadow"),
+                ("ratelimit", SHADOW_LIMITS),
+            ),
         ] {
             if is_set {
                 let line = self.positions.span(&resource.origin, &field).start.line;

@@ -46,6 +46,13 @@ mixer_config::message! {
         4 name: String = String::new();
         /// Limits that this one replaces.
         5 replaces: Vec<Replaces> = Vec::new();
+    } elsewhere {
+        "shadowMode" => "it is a field of the descriptor: indent it less, beside `rate_limit`",
+        "shareThreshold" => "it is a field of the descriptor: indent it less, beside `rate_limit`",
+        "burst" => "there are no bursts: within a unit the requests may come at any time",
+        "unitMultiplier" => "there are no multiples of units: write second, minute, hour, day, week, month or year",
+        "limit" => "did you mean `requests_per_unit`?",
+        "maxAmount" => "did you mean `requests_per_unit`?",
     }
 }
 
@@ -72,6 +79,10 @@ mixer_config::message! {
         9 share_threshold: bool = false;
         /// Not used.
         10 metadata: BTreeMap<String, Unused> = BTreeMap::new();
+    } elsewhere {
+        "name" => "did you mean `key`? A name for `replaces` is a field of `rate_limit`",
+        "unit" => "it is a field of `rate_limit`: `rate_limit: {unit: hour, requests_per_unit: 3}`",
+        "requestsPerUnit" => "it is a field of `rate_limit`: `rate_limit: {unit: hour, requests_per_unit: 3}`",
     }
 }
 

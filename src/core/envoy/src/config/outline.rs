@@ -2,38 +2,39 @@
 
 use mixer_engine::snapshot::MappingOutline;
 
-use super::{CheckQuota, CompiledMapping, EnvoyConfig, Limit, TextTest, Written};
+use super::{CheckQuota, CompiledMapping, EnvoyConfig, Limit, Mode, TextTest, Written};
 use mixer_attribute::Vocabulary;
 
 /// Mappings in the order in which they are set, then limits by domain and key, then quotas.
 pub(super) fn outline(config: &EnvoyConfig, vocabulary: &Vocabulary) -> Vec<MappingOutline> {
-    let route = |what: &str, from: String, to: String, written: &Written| MappingOutline {
-        what: what.to_owned(),
-        from,
-        to,
-        place: written.place.clone(),
-        resource: written.resource.clone(),
+    let route = |(what, shadow): (&str, bool), from: String, mut to: String, written: &Written| {
+        to.push_str(if shadow { ", shadow" } else { "" });
+        let (place, resource) = (written.place.clone(), written.resource.clone());
+        MappingOutline { what: what.to_owned(), from, to, shadow, place, resource }
     };
+    let (checks, limits) = (config.settings.check.mode == Mode::Shadow, config.settings.ratelimit.shadow);
     let mapping = |m: &CompiledMapping| {
         let written = Written { resource: m.resource.to_string(), place: m.place.clone() };
-        route("mapping", m.source.to_string(), m.attribute.to_string(), &written)
+        route(("mapping", false), m.source.to_string(), m.attribute.to_string(), &written)
     };
     let mut routes: Vec<MappingOutline> = config.mappings.iter().map(mapping).collect();
     let mut domains: Vec<_> = config.domains.values().collect();
     domains.sort_by(|a, b| a.name.cmp(&b.name));
     for domain in domains {
-        let limits = domain.descriptors.limits().into_iter();
-        routes.extend(limits.map(|l| route("limit", l.full_key.to_string(), limit(l), &domain.written)));
+        routes.extend(domain.descriptors.limits().into_iter().map(|l| {
+            let kind = ("limit", limits || l.shadow_mode);
+            route(kind, l.full_key.to_string(), limit(l), &domain.written)
+        }));
     }
     for selector in &config.quotas {
         let entries = selector.entries.iter().map(|(key, value)| format!(" {key}={}", value.text()));
         let from = std::iter::once(selector.domain.clone()).chain(entries).collect();
-        routes.push(route("quota", from, selector.quota.clone(), &selector.written));
+        routes.push(route(("quota", limits), from, selector.quota.clone(), &selector.written));
     }
     for quota in &config.check_quotas {
         let to = quota.quotas.iter().map(|(name, charge)| format!("{charge} of {name}"));
         let to = to.collect::<Vec<_>>().join(", ");
-        routes.push(route("check-quota", matches(quota, vocabulary), to, &quota.written));
+        routes.push(route(("check-quota", checks), matches(quota, vocabulary), to, &quota.written));
     }
     routes
 }
@@ -43,9 +44,7 @@ fn limit(limit: &Limit) -> String {
         None => "unlimited".to_owned(),
         Some(unit) => format!("{} per {}", limit.requests_per_unit, unit.name()),
     };
-    for (mode, name) in [(limit.shadow_mode, ", shadow"), (limit.quota_mode, ", quota mode")] {
-        text.push_str(if mode { name } else { "" });
-    }
+    text.push_str(if limit.quota_mode { ", quota mode" } else { "" });
     text
 }
 

@@ -136,6 +136,11 @@ mixer_config::message! {
     pub struct QuotaSpec: "istio.mixer.v1.config.client.QuotaSpec" {
         /// Every matching rule applies.
         1 rules: Vec<QuotaRule> = Vec::new();
+    } elsewhere {
+        "quota" => "write `rules: [{quotas: [{quota: NAME, charge: 1}]}]`",
+        "charge" => "write `rules: [{quotas: [{quota: NAME, charge: 1}]}]`",
+        "quotas" => "write `rules: [{quotas: [{quota: NAME, charge: 1}]}]`",
+        "match" => "write `rules: [{match: [{clause: {request.method: {exact: GET}}}], quotas: [{quota: NAME, charge: 1}]}]`",
     }
 }
 
@@ -174,6 +179,19 @@ mixer_config::message! {
         15 http_source_ip: String = "none".to_owned();
         /// Whether the body of a denial names handlers, rules and quotas, for every client to read.
         16 deny_body_names: bool = false;
+    } elsewhere {
+        "failureModeAllow" => "it is a setting of Envoy's filter, for calls without an answer; `errorMode` is the answer if an evaluation fails",
+        "statusOnError" => "it is a setting of Envoy's filter ext_authz; `errorMode` is the answer if an evaluation fails",
+        "withRequestBody" => "it is a setting of Envoy's filter ext_authz, which sends the body; `includeBody: true` makes attributes of it",
+        "metadataContextNamespaces" => "it is a setting of Envoy's filter ext_authz",
+        "grpcService" => "it is a setting of Envoy's filter ext_authz",
+        "httpService" => "it is a setting of Envoy's filter ext_authz",
+        "timeout" => "it is a setting of Envoy's filter ext_authz, of its `grpc_service`",
+        "shadow" => "did you mean `mode: shadow`?",
+        "shadowMode" => "did you mean `mode: shadow`?",
+        "dryRun" => "did you mean `mode: shadow`?",
+        "failOpen" => "did you mean `errorMode: open`?",
+        "defaultNamespace" => "it is a field of `spec`, beside `check`: indent it less",
     }
 }
 
@@ -251,6 +269,16 @@ mixer_config::message! {
         8 merge_domains: bool = false;
         /// The status of a descriptor whose quota cannot be allocated: over its limit, within, or an error of the call.
         9 error_mode: ErrorMode = ErrorMode::Closed;
+    } elsewhere {
+        "failureModeDeny" => "it is a setting of Envoy's filter, for calls without an answer; `errorMode` is the answer if a quota cannot be allocated",
+        "rateLimitService" => "it is a setting of Envoy's filter ratelimit",
+        "timeout" => "it is a setting of Envoy's filter ratelimit",
+        "shadowMode" => "did you mean `shadow: true`?",
+        "mode" => "did you mean `shadow: true`?",
+        "dryRun" => "did you mean `shadow: true`?",
+        "domain" => "limits of a domain are a resource of the kind `ratelimit`, or a file of envoyproxy/ratelimit",
+        "descriptors" => "limits of a domain are a resource of the kind `ratelimit`, or a file of envoyproxy/ratelimit",
+        "defaultNamespace" => "it is a field of `spec`, beside `ratelimit`: indent it less",
     }
 }
 
@@ -265,6 +293,17 @@ mixer_config::message! {
         3 ratelimit: RateLimit = RateLimit::default();
         /// The namespace of requests, descriptors and log entries that name none.
         4 default_namespace: String = String::new();
+    } elsewhere {
+        "mode" => "it is a field of `check`: `check: {mode: shadow}`",
+        "errorMode" => "it is a field of `check`, and of `ratelimit`",
+        "originIp" => "it is a field of `check`: `check: {originIp: 'xff:1'}`",
+        "includeBody" => "it is a field of `check`: `check: {includeBody: true}`",
+        "quotaSpec" => "it is a field of `check`: `check: {quotaSpec: […]}`",
+        "cache" => "it is a field of `check`: `check: {cache: {entries: 10000}}`",
+        "denyBody" => "it is a field of `check`: `check: {denyBody: json}`",
+        "staticAttributes" => "it is a field of `check`, and of `report: {logNames: {NAME: {…}}}`",
+        "shadow" => "it is a field of `ratelimit`: `ratelimit: {shadow: true}`; of checks it is `check: {mode: shadow}`",
+        "quotas" => "it is a field of `ratelimit`: `ratelimit: {quotas: […]}`",
     }
 }
 
@@ -325,6 +364,11 @@ mixer_config::message! {
         7 certificate: Option<CertificateField> = None;
         /// A context extension of checks, a custom tag of access logs, an entry of a rate-limit descriptor.
         8 extension: Option<String> = None;
+    } elsewhere {
+        "header" => "a header of the request is `requestHeader`, one of the response `responseHeader`",
+        "claim" => "a claim is `metadata: {namespace: envoy.filters.http.jwt_authn, path: [jwt_payload, NAME]}`; `payload_in_metadata` of Envoy's provider names the first",
+        "jwt" => "a claim is `metadata: {namespace: envoy.filters.http.jwt_authn, path: [jwt_payload, NAME]}`; `payload_in_metadata` of Envoy's provider names the first",
+        "jwtClaim" => "a claim is `metadata: {namespace: envoy.filters.http.jwt_authn, path: [jwt_payload, NAME]}`; `payload_in_metadata` of Envoy's provider names the first",
     }
 }
 
@@ -349,6 +393,10 @@ mixer_config::message! {
     pub struct AttributeMapping: "mixer.envoy.v1.AttributeMapping" {
         /// In order; later ones override earlier ones.
         1 mappings: Vec<Mapping> = Vec::new();
+    } elsewhere {
+        "attribute" => "it is a field of an item: `mappings: [{attribute: NAME, from: {…}}]`",
+        "from" => "it is a field of an item: `mappings: [{attribute: NAME, from: {…}}]`",
+        "default" => "it is a field of an item: `mappings: [{attribute: NAME, from: {…}, default: …}]`",
     }
 }
 

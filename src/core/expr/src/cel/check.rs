@@ -9,6 +9,7 @@ use super::overloads::{Overload, overloads};
 use super::source::Problem;
 use super::types::{Bindings, Type, is_wider};
 use crate::Scope;
+use crate::others::is_lookup;
 use mixer_base::suggestion::{Case, near};
 
 /// Maximum number of reported problems.
@@ -63,6 +64,10 @@ impl<'s> Attributes<'s> {
         near.into_iter().min().map(|(_, known)| known)
     }
 }
+
+/// What to write instead of `in` on a text.
+const IN_TEXT: &str = "what follows `in` is one text, of a list the items between commas (a comma in an item is %2C): write \
+                       text.matches(\"(^|,)item(,|$)\"), or text.contains(\"part\")";
 
 struct Checker<'c> {
     ast: &'c Ast,
@@ -273,7 +278,14 @@ impl Checker<'_> {
         let types: Vec<Type> = target.iter().chain(args).map(|arg| self.known(*arg)).collect();
         let Some(candidates) = overloads(function.strip_prefix('.').unwrap_or(function)) else {
             let text = format!("undeclared reference to '{function}' (in container '')");
-            self.problem(Problem::new(self.ast.at(id), text));
+            let problem = Problem::new(self.ast.at(id), text);
+            let is_map = matches!(types.first(), Some(Type::Map(_)));
+            self.problem(match is_map && target.is_some() && is_lookup(function) {
+                true => {
+                    problem.with_hint("for an entry of a map, or a default, write pick(map[\"key\"], \"\")")
+                }
+                false => problem,
+            });
             return Type::Error;
         };
         if let Some(found) = self.resolve(candidates, target.is_some(), &types) {
@@ -285,7 +297,12 @@ impl Checker<'_> {
         let signature = format!("{receiver}({})", shown.collect::<Vec<_>>().join(", "));
         let name = function.strip_prefix('.').unwrap_or(function);
         let text = format!("found no matching overload for '{name}' applied to '{signature}'");
-        self.problem(Problem::new(self.ast.at(id), text));
+        let problem = Problem::new(self.ast.at(id), text);
+        // `"admin" in claims["roles"]`: an entry of a map is a text.
+        self.problem(match (name, types.as_slice()) {
+            ("@in", [_, Type::String]) => problem.with_hint(IN_TEXT),
+            _ => problem,
+        });
         Type::Error
     }
 

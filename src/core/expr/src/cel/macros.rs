@@ -55,7 +55,7 @@ impl Parser<'_> {
             }
             _ => Err(Box::new(
                 Problem::new(at, "invalid argument to has() macro")
-                    .with_hint("has() takes a selection such as `request.host` or `request.headers.cookie`"),
+                    .with_hint("has() takes a selection such as `request.host`; for an entry of a map write `\"x-user\" in request.headers`"),
             )),
         }
     }

@@ -181,6 +181,12 @@ fn problems_have_positions_and_hints() {
     let error = refusal("request.hots");
     assert_eq!(error.unknown_attribute.as_deref(), Some("request.hots"));
     assert_eq!(error.message, "ERROR: <input>:1:8: undefined field 'hots'\n | request.hots\n | .......^");
+    let error = refusal("\"admin\" in request.headers[\"roles\"]");
+    assert!(error.hint.unwrap().contains("text.matches(\"(^|,)item(,|$)\")"));
+    let error = refusal("request.headers.get(\"x-user\", \"\") == \"a\"");
+    assert!(error.hint.unwrap().contains("pick(map[\"key\"], \"\")"));
+    let error = refusal("has(request.headers[\"x-user\"])");
+    assert!(error.hint.unwrap().contains("\"x-user\" in request.headers"));
     let error = refusal("s | \"x\"");
     assert!(error.hint.unwrap().contains("pick"));
     let error = refusal("n + s == 1 || s + 1 == s");

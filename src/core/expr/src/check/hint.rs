@@ -3,7 +3,7 @@
 use super::function_names;
 use crate::Scope;
 use crate::literal::Constant;
-use crate::others::{NETWORKS, is_contains, other_function};
+use crate::others::{NETWORKS, is_contains, is_lookup, other_function};
 use crate::term::{Callee, TermId, TermKind, Terms};
 use mixer_attribute::ValueType;
 use mixer_base::suggestion::{Case, near};
@@ -87,7 +87,10 @@ pub(super) fn no_text(constant: Option<&Constant>, got: ValueType, compares: boo
         (Some(Constant::Int64(number)), _) if compares => Some(format!("write \"{number}\", in quotes")),
         (Some(Constant::Bool(value)), _) if compares => Some(format!("write \"{value}\", in quotes")),
         (Some(Constant::Int64(_) | Constant::Double(_)), _) => {
-            Some("a text is no number, and nothing makes one of it".to_owned())
+            Some(
+                "a text is no number, and no function makes one of it; of Envoy's requests an attributemapping sets an attribute of type INT64"
+                    .to_owned(),
+            )
         }
         (None, ValueType::IpAddress) => {
             Some(format!("an address is no text: compare it with ip(\"10.0.0.1\"); {NETWORKS}"))
@@ -107,6 +110,11 @@ fn function_of(
     let target = terms.term(target?);
     match &target.kind {
         TermKind::Function { callee: Callee::Named(of), .. } => other_function(of).map(Into::into),
+        TermKind::Variable(of) if is_lookup(name) => {
+            let (_, value_type) = scope.attribute(of)?;
+            let key = arguments.first().map_or("\"key\"", |key| terms.term(*key).span.of(terms.text()));
+            (value_type == ValueType::StringMap).then(|| format!("write ({of}[{key}] | \"\")"))
+        }
         TermKind::Variable(of) if is_contains(name) => {
             let (_, value_type) = scope.attribute(of)?;
             let key = arguments.first().map_or("\"key\"", |key| terms.term(*key).span.of(terms.text()));
@@ -175,8 +183,12 @@ fn dashed_name(terms: &Terms<'_>, id: TermId, scope: &dyn Scope) -> Option<Strin
     if before.trim_end().ends_with('[') {
         return Some(format!("write [\"{name}\"]: a key is a text in quotes"));
     }
-    let (map, key) = map_and_key(name, scope)?;
-    Some(format!("write {map}[\"{key}\"]: `-` is an operator"))
+    if let Some((map, key)) = map_and_key(name, scope) {
+        return Some(format!("write {map}[\"{key}\"]: `-` is an operator"));
+    }
+    let joined = [name.replace('-', ""), name.replace('-', "_")];
+    let meant = joined.iter().find(|joined| name.contains('-') && scope.attribute(joined).is_some());
+    meant.map(|meant| format!("did you mean `{meant}`? `-` is an operator"))
 }
 
 /// Splits `map.key` if `map` is a string map, where `map["key"]` is intended.
