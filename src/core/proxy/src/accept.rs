@@ -133,16 +133,16 @@ impl Entrance {
         }
     }
 
-    /// The filter chain of a connection that the listener filters have seen; `None` if the connection is to be closed.
-    pub(crate) async fn admit(
+    /// Has the listener filters look at a connection. Returns false if it is to be closed.
+    pub(crate) async fn look(
         &self,
         stream: &mut TcpStream,
         info: &mut ConnectionInfo,
         stats: &Block<ListenerStat>,
-    ) -> Option<&Chain> {
+    ) -> bool {
         if !self.filters.is_empty() {
             let _waiting = Waiting::new(stats);
-            let looking = self.look(stream, info);
+            let looking = self.filter(stream, info);
             let looked = match self.limit {
                 Some(limit) => tokio::time::timeout(limit, looking).await,
                 None => Ok(looking.await),
@@ -151,22 +151,30 @@ impl Entrance {
                 Ok(Ok(())) => {}
                 Ok(Err(Refused::Invalid)) => {
                     stats.increment(ListenerStat::DownstreamListenerFilterError);
-                    return None;
+                    return false;
                 }
                 Ok(Err(Refused::Gone)) => {
                     stats.increment(ListenerStat::DownstreamListenerFilterRemoteClose);
-                    return None;
+                    return false;
                 }
                 Err(_) => {
                     stats.increment(ListenerStat::DownstreamPreCxTimeout);
                     // Half a ClientHello is not served without its server name: the other half may follow.
                     if !self.continues_on_timeout || info.transport == tls_inspector::TLS {
-                        return None;
+                        return false;
                     }
-                    *stream = registered_again(stream).ok()?;
+                    match registered_again(stream) {
+                        Ok(again) => *stream = again,
+                        Err(_) => return false,
+                    }
                 }
             }
         }
+        true
+    }
+
+    /// The filter chain of a connection that the listener filters have seen; `None` if there is none, and it is to be closed.
+    pub(crate) fn choose(&self, info: &mut ConnectionInfo, stats: &Block<ListenerStat>) -> Option<&Chain> {
         // A client may offer tens of thousands, each of which would be compared with those of each filter chain.
         let mut seen = HashSet::new();
         info.protocols.retain(|name| self.protocols.contains(name) && seen.insert(name.clone()));
@@ -177,7 +185,7 @@ impl Entrance {
         found
     }
 
-    async fn look(&self, stream: &mut TcpStream, info: &mut ConnectionInfo) -> Result<(), Refused> {
+    async fn filter(&self, stream: &mut TcpStream, info: &mut ConnectionInfo) -> Result<(), Refused> {
         for filter in &self.filters {
             match filter {
                 ActiveFilter::Tls(stats) => tls_inspector::look(stream, info, stats).await?,

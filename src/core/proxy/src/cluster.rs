@@ -52,16 +52,6 @@ pub(crate) struct ClusterStats {
 }
 
 impl ClusterStats {
-    /// Counts a stream that its host reset; one that it refused is none of `upstream_rq_rx_reset`.
-    pub(crate) fn count_rx_reset(&self, is_refused: bool) {
-        if !is_refused {
-            self.block.increment(ClusterStat::UpstreamRqRxReset);
-        }
-        if let Some(http2) = &self.http2 {
-            http2.increment(Http2Stat::RxReset);
-        }
-    }
-
     /// Counts a response to a request of a client.
     pub(crate) fn count_response(&self, status: u16) {
         let [external, _] = &self.statuses;

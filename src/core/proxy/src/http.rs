@@ -10,6 +10,7 @@
 //! Protocols meet in `client`: a head, a source of data and a sink, which a connection of HTTP/1.1 is, and a stream of HTTP/2, of which
 //! `http2` serves many at the same time. `upstream_request` is its counterpart for hosts.
 
+mod arrival;
 mod attempt;
 mod body;
 mod client;

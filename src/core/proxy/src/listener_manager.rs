@@ -26,7 +26,7 @@ use crate::mixer::FilterBuilder;
 use crate::socket_factory::{SocketFactory, reason};
 use crate::stats::{Scope, Stats};
 use crate::timer::TICK;
-use crate::worker::{ActiveListener, Socket, Worker};
+use crate::worker::{ActiveListener, Newest, Socket, Worker};
 
 use counters::{Count, Counters};
 use difference::{Difference, compare};
@@ -62,6 +62,15 @@ impl Listener {
             Some(_) => self.factory.datagrams(worker).map(Socket::Datagram),
         }
     }
+}
+
+/// What a listener takes over from the one before it.
+struct Before {
+    factory: Arc<SocketFactory>,
+    /// Filter chains, of which those stay that are the same.
+    chains: Chains,
+    /// If nothing but filter chains changes.
+    newest: Option<Newest>,
 }
 
 /// Filter chains with what was written of them.
@@ -138,15 +147,16 @@ impl ListenerManager {
         &self,
         config: ListenerConfig,
         origin: Origin,
-        before: Option<(Arc<SocketFactory>, Chains)>,
+        before: Option<Before>,
         logs: &AccessLogFiles,
     ) -> Result<Listener, StartError> {
-        let (factory, kept) = match before {
-            Some((factory, kept)) => (factory, kept),
+        let Before { factory, chains: kept, newest } = match before {
+            Some(before) => before,
             None => {
                 let kind = if config.is_udp() { Type::DGRAM } else { Type::STREAM };
                 let bound = SocketFactory::bind(config.address, kind, config.reuse_port, self.concurrency);
-                (Arc::new(bound.map_err(StartError::Listen)?), Vec::new())
+                let factory = Arc::new(bound.map_err(StartError::Listen)?);
+                Before { factory, chains: Vec::new(), newest: None }
             }
         };
         let place =
@@ -167,6 +177,8 @@ impl ListenerManager {
             worker_stats: worker_stats.collect(),
             connection_length: self.stats.histogram(&scope, "downstream_cx_length_ms"),
             stopped: CancellationToken::new(),
+            is_updated: AtomicBool::new(false),
+            newest: newest.unwrap_or_default(),
         };
         let stop = CancellationToken::new();
         let entrance = &active.entrance;
@@ -225,13 +237,20 @@ impl ListenerManager {
                             "Listener {name}: reuse port cannot be changed during an update"
                         ));
                     }
-                    (difference, Some((Arc::clone(&known.factory), chains_of(known))))
+                    (
+                        difference,
+                        Some((Arc::clone(&known.factory), known.active.newest.clone(), chains_of(known))),
+                    )
                 }
             }
         };
         let reused = match (difference, before) {
-            (Difference::Chains, Some(before)) => Some(before),
-            (Difference::Fields, Some((factory, _))) => Some((factory, Vec::new())),
+            (Difference::Chains, Some((factory, newest, chains))) => {
+                Some(Before { factory, chains, newest: Some(newest) })
+            }
+            (Difference::Fields, Some((factory, ..))) => {
+                Some(Before { factory, chains: Vec::new(), newest: None })
+            }
             // Of another address.
             _ => None,
         };
@@ -273,6 +292,7 @@ impl ListenerManager {
         };
         let Some(known) = listeners.get_mut(place) else { return };
         let shares_sockets = Arc::ptr_eq(&known.factory, &listener.factory);
+        let updated = (difference == Difference::Chains).then(|| Arc::downgrade(&listener.active));
         let old = std::mem::replace(known, listener);
         let kept = chains_of(known);
         drop(listeners);
@@ -282,6 +302,10 @@ impl ListenerManager {
             .filter(|(_, chain)| !kept.iter().any(|(_, kept)| Arc::ptr_eq(chain, kept)))
             .map(|(_, chain)| Arc::clone(&chain.drain));
         let removed: Vec<Arc<Drain>> = removed.collect();
+        if let Some(updated) = updated {
+            *old.active.newest.lock() = updated;
+            old.active.is_updated.store(true, Ordering::Release);
+        }
         old.active.stopped.cancel();
         if !shares_sockets {
             old.factory.close();

@@ -25,6 +25,8 @@ use crate::stats::{Block, ClusterStat, TcpStat};
 use crate::timer::{Timer, earlier};
 use crate::upstream::{Protocol, Upstream};
 
+/// How long the last bytes of a host may wait for a client that takes none of them, on a connection that ends with its host.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time between two looks at a side that is not read from.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -227,6 +229,8 @@ pub(crate) struct Relay<'p, 'f> {
     host: Option<SocketAddr>,
     /// Whether the side that failed has reset its connection.
     was_reset: bool,
+    /// Whether the end of one side is that of the connection.
+    ends_together: bool,
 }
 
 impl<'p, 'f> Relay<'p, 'f> {
@@ -251,9 +255,16 @@ impl<'p, 'f> Relay<'p, 'f> {
             mixer: None,
             host: None,
             was_reset: false,
+            ends_together: false,
         };
         relay.touch();
         relay
+    }
+
+    /// As one that ends with either side, as connections that have changed their protocol do: what a client has sent last is passed on as far as
+    /// its host takes it, and what a host has sent last as long as its client takes any.
+    pub(crate) fn ending_together(self) -> Self {
+        Self { ends_together: true, ..self }
     }
 
     /// Bytes that were read from the client, and from the host.
@@ -262,7 +273,13 @@ impl<'p, 'f> Relay<'p, 'f> {
     }
 
     fn touch(&mut self) {
-        self.idle = self.idle_timeout.map(|limit| Instant::now() + limit);
+        let limit = if self.is_flushing() { Some(FLUSH_TIMEOUT) } else { self.idle_timeout };
+        self.idle = limit.map(|limit| Instant::now() + limit);
+    }
+
+    /// Whether the connection ends once its client has got what its host has sent.
+    fn is_flushing(&self) -> bool {
+        self.ends_together && self.to_downstream.has_ended
     }
 
     /// The Mixer filter: the first bytes of the client, or its end without any, start the check and wait for its end.
@@ -305,6 +322,9 @@ impl<'p, 'f> Relay<'p, 'f> {
         cx: &mut Context<'_>,
     ) -> Poll<End> {
         let before = (self.to_upstream.read, self.to_downstream.read);
+        if self.is_flushing() {
+            return self.poll_rest(downstream, cx);
+        }
         if let Poll::Ready(end) = self.poll_mixer(downstream, cx) {
             return Poll::Ready(end);
         }
@@ -312,13 +332,19 @@ impl<'p, 'f> Relay<'p, 'f> {
         let tcp = self.tcp;
         let pumped =
             if holds { Ok(()) } else { self.to_upstream.pump(downstream, &mut upstream.stream, tcp, cx) };
-        if let Err(failed) = pumped {
+        let pumped = pumped.map_err(|failed| (failed.is_source, failed)).and_then(|()| {
+            let pumped = self.to_downstream.pump(&mut upstream.stream, downstream, tcp, cx);
+            pumped.map_err(|failed| (!failed.is_source, failed))
+        });
+        if let Err((is_downstream, failed)) = pumped {
             self.was_reset = failed.is_reset;
-            return Poll::Ready(if failed.is_source { End::DownstreamFailed } else { End::UpstreamFailed });
-        }
-        if let Err(failed) = self.to_downstream.pump(&mut upstream.stream, downstream, tcp, cx) {
-            self.was_reset = failed.is_reset;
-            return Poll::Ready(if failed.is_source { End::UpstreamFailed } else { End::DownstreamFailed });
+            if is_downstream {
+                return Poll::Ready(End::DownstreamFailed);
+            }
+            if !self.ends_together {
+                return Poll::Ready(End::UpstreamFailed);
+            }
+            self.to_downstream.has_ended = true;
         }
         self.to_downstream.ended_first |= self.to_downstream.has_ended && !self.to_upstream.has_ended;
         let after = (self.to_upstream.read, self.to_downstream.read);
@@ -331,6 +357,13 @@ impl<'p, 'f> Relay<'p, 'f> {
             self.cluster.add(ClusterStat::UpstreamCxTxBytesTotal, up);
             self.cluster.add(ClusterStat::UpstreamCxRxBytesTotal, down);
             self.touch();
+        }
+        if self.ends_together && self.to_upstream.has_ended {
+            return Poll::Ready(End::DownstreamFailed);
+        }
+        if self.is_flushing() {
+            self.touch();
+            return self.poll_rest(downstream, cx);
         }
         if self.to_upstream.is_shut && self.to_downstream.is_shut {
             return Poll::Ready(End::Complete);
@@ -358,6 +391,23 @@ impl<'p, 'f> Relay<'p, 'f> {
             }
             self.look = None;
         }
+    }
+}
+
+impl Relay<'_, '_> {
+    /// Passes on what a host has sent before its end.
+    fn poll_rest(&mut self, downstream: &mut Stream, cx: &mut Context<'_>) -> Poll<End> {
+        while buffer::has_output(downstream, &self.to_downstream.buffer) {
+            match buffer::poll_write(downstream, &mut self.to_downstream.buffer, cx) {
+                Poll::Ready(Ok(_)) => self.touch(),
+                Poll::Ready(Err(_)) => break,
+                Poll::Pending => {
+                    self.timer.set(self.idle);
+                    return self.timer.poll(cx).map(|()| End::UpstreamFailed);
+                }
+            }
+        }
+        Poll::Ready(End::UpstreamFailed)
     }
 }
 

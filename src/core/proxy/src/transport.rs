@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use tokio::time::Instant;
 
 use mixer_http2::Screen;
 use mixer_net::stream::Stream;
+
+use crate::stats::{Block, Http2Stat};
 
 /// Bytes of a body that wait for the socket, of each stream.
 pub(crate) const SEND_BUFFER: usize = 32 << 10;
@@ -100,6 +103,55 @@ pub(crate) struct Transport {
     traffic: Rc<Traffic>,
     /// Of the connection of a client.
     screened: Option<Box<Screened>>,
+    /// Of the connection to a host.
+    resets: Resets,
+}
+
+/// Bytes that a client sends before its first frame. RFC 9113, section 3.4.
+const PREFACE: usize = 24;
+
+/// The frames RST_STREAM of a connection to a host, in both directions.
+#[derive(Debug, Default)]
+pub(crate) struct Resets {
+    stats: Option<Arc<Block<Http2Stat>>>,
+    sent: Frames,
+}
+
+impl Resets {
+    /// Counts them with the statistics of a cluster, if it has such.
+    pub(crate) fn new(stats: Option<Arc<Block<Http2Stat>>>) -> Self {
+        Self { stats, sent: Frames { payload: PREFACE, ..Frames::default() } }
+    }
+
+    /// Counts those that were received.
+    pub(crate) fn received(&self, count: u32) {
+        self.add(Http2Stat::RxReset, count);
+    }
+
+    /// Counts those among bytes that were sent.
+    pub(crate) fn wrote<'b>(
+        &mut self,
+        written: &Poll<std::io::Result<usize>>,
+        parts: impl IntoIterator<Item = &'b [u8]>,
+    ) {
+        let Poll::Ready(Ok(written)) = written else { return };
+        if self.stats.is_none() {
+            return;
+        }
+        let (mut left, mut count) = (*written, 0);
+        for part in parts {
+            let part = part.get(..left.min(part.len())).unwrap_or_default();
+            left -= part.len();
+            count += self.sent.count(part).resets;
+        }
+        self.add(Http2Stat::TxReset, count);
+    }
+
+    fn add(&self, stat: Http2Stat, count: u32) {
+        if let (Some(stats), 1..) = (&self.stats, count) {
+            stats.add(stat, u64::from(count));
+        }
+    }
 }
 
 /// SETTINGS and PING of a peer.
@@ -135,9 +187,21 @@ struct Screened {
     ready: BytesMut,
 }
 
+/// Frames that begin among some bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    all: u32,
+    /// Those of data that have none, and do not end their stream.
+    empty: u32,
+    /// Those that are to be answered.
+    controls: u32,
+    /// RST_STREAM.
+    pub(crate) resets: u32,
+}
+
 /// The frames of a direction, as far as their bytes were seen.
 #[derive(Debug, Default)]
-struct Frames {
+pub(crate) struct Frames {
     /// The header of the next one.
     header: [u8; 9],
     filled: usize,
@@ -146,9 +210,9 @@ struct Frames {
 }
 
 impl Frames {
-    /// Returns how many frames begin among these bytes, how many of data have none and do not end their stream, and how many are to be answered.
-    fn count(&mut self, mut bytes: &[u8]) -> (u32, u32, u32) {
-        let (mut all, mut empty, mut controls) = (0, 0, 0);
+    /// Counts the frames that begin among these bytes.
+    pub(crate) fn count(&mut self, mut bytes: &[u8]) -> Counts {
+        let mut counts = Counts::default();
         while !bytes.is_empty() {
             let skipped = self.payload.min(bytes.len());
             self.payload -= skipped;
@@ -164,14 +228,15 @@ impl Frames {
                 let [a, b, c, kind, flags, ..] = self.header;
                 self.filled = 0;
                 self.payload = usize::from(a) << 16 | usize::from(b) << 8 | usize::from(c);
-                all += 1;
+                counts.all += 1;
                 // DATA without END_STREAM.
-                empty += u32::from(kind == 0 && self.payload == 0 && flags & 1 == 0);
+                counts.empty += u32::from(kind == 0 && self.payload == 0 && flags & 1 == 0);
                 // SETTINGS and PING without ACK.
-                controls += u32::from(matches!(kind, 4 | 6) && flags & 1 == 0);
+                counts.controls += u32::from(matches!(kind, 4 | 6) && flags & 1 == 0);
+                counts.resets += u32::from(kind == 3);
             }
         }
-        (all, empty, controls)
+        counts
     }
 }
 
@@ -180,8 +245,15 @@ impl Transport {
     pub(crate) fn new(stream: Stream, input: BytesMut) -> (Self, Rc<Traffic>) {
         let traffic = Rc::<Traffic>::default();
         let frames = Frames::default();
-        let (controls, screened) = (Controls::default(), None);
-        (Self { stream, input, frames, taken: 0, controls, traffic: Rc::clone(&traffic), screened }, traffic)
+        let (controls, screened, resets) = (Controls::default(), None, Resets::default());
+        let (taken, of_traffic) = (0, Rc::clone(&traffic));
+        (Self { stream, input, frames, taken, controls, traffic: of_traffic, screened, resets }, traffic)
+    }
+
+    /// The connection to a host of a cluster with these statistics.
+    pub(crate) fn of_host(stream: Stream, stats: Option<Arc<Block<Http2Stat>>>) -> (Self, Rc<Traffic>) {
+        let (transport, traffic) = Self::new(stream, BytesMut::new());
+        (Self { resets: Resets::new(stats), ..transport }, traffic)
     }
 
     /// The connection of a client, with header blocks of at most so many bytes and heads of at most `max_head`: malformed heads, and trailers
@@ -224,7 +296,9 @@ impl Transport {
         read
     }
 
-    fn count_frames(&mut self, (all, empty, controls): (u32, u32, u32)) {
+    fn count_frames(&mut self, counts: Counts) {
+        let Counts { all, empty, controls, resets } = counts;
+        self.resets.received(resets);
         self.taken = self.taken.saturating_add(all).saturating_add(controls.saturating_mul(CONTROL));
         if controls > 0 && self.controls.add(controls) {
             self.traffic.is_flooded.set(true);
@@ -283,10 +357,10 @@ impl Transport {
     }
 }
 
-/// The frames that a screen has seen, as [`Frames::count`].
-fn taken(screen: &mut Screen) -> (u32, u32, u32) {
+/// The frames that a screen has seen.
+fn taken(screen: &mut Screen) -> Counts {
     let (all, empty) = screen.take_frames();
-    (all, empty, screen.take_controls())
+    Counts { all, empty, controls: screen.take_controls(), resets: 0 }
 }
 
 /// Moves as much as there is room for.
@@ -330,6 +404,7 @@ impl AsyncWrite for Transport {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.resets.wrote(&written, [bytes]);
         this.traffic.wrote(written)
     }
 
@@ -340,6 +415,7 @@ impl AsyncWrite for Transport {
     ) -> Poll<std::io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
+        this.resets.wrote(&written, parts.iter().map(|part| &**part));
         this.traffic.wrote(written)
     }
 
@@ -416,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_frames_of_data_are_counted_however_they_arrive() {
+    fn frames_are_counted_however_they_arrive() {
         let frame = |kind: u8, flags: u8, payload: &[u8]| {
             let mut bytes = vec![0, 0, payload.len() as u8, kind, flags, 0, 0, 0, 1];
             bytes.extend_from_slice(payload);
@@ -431,13 +507,17 @@ mod tests {
             frame(0, 0, b""),
             frame(0, 0, &frame(0, 0, b"")),
             frame(1, 4, &[7; 200]),
+            frame(3, 0, &[0, 0, 0, 8]),
         ]
         .concat();
         for size in 1..bytes.len() + 1 {
             let mut frames = Frames::default();
-            let counts = bytes.chunks(size).map(|part| frames.count(part));
-            let count = counts.fold((0, 0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1, sum.2 + more.2));
-            assert_eq!((count, frames.filled, frames.payload), ((7, 2, 1), 0, 0), "{size}");
+            let mut count = [0; 4];
+            for part in bytes.chunks(size) {
+                let Counts { all, empty, controls, resets } = frames.count(part);
+                count = [count[0] + all, count[1] + empty, count[2] + controls, count[3] + resets];
+            }
+            assert_eq!((count, frames.filled, frames.payload), ([8, 2, 1, 1], 0, 0), "{size}");
         }
     }
 }

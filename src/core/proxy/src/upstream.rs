@@ -26,7 +26,7 @@ use mixer_net::tls::context::HandshakeError;
 
 use crate::buffer;
 use crate::cluster::{Admitted, Balancer, Cluster, Host, Kind, Outcome, Wanted, connect_timeout};
-use crate::stats::ClusterStat;
+use crate::stats::{Block, ClusterStat, Http2Stat};
 
 pub(crate) use http2::Place;
 
@@ -379,6 +379,11 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
+    /// The statistics of HTTP/2 of the cluster, if it has such.
+    pub(crate) fn http2_stats(&self) -> Option<Arc<Block<Http2Stat>>> {
+        self.cluster.stats.http2.clone()
+    }
+
     /// Opens a connection.
     ///
     /// Errors: refused, or the time limit of the cluster has passed.

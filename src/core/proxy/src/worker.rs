@@ -3,8 +3,8 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -43,6 +43,22 @@ pub(crate) struct ActiveListener {
     pub(crate) connection_length: Arc<Histogram>,
     /// Cancelled when it stops accepting.
     pub(crate) stopped: CancellationToken,
+    /// Whether its filter chains were updated: `newest` is the listener that has them.
+    pub(crate) is_updated: AtomicBool,
+    pub(crate) newest: Newest,
+}
+
+/// Of a listener whose filter chains are updated again and again, the one with the newest. None of those between is kept for it.
+pub(crate) type Newest = Arc<Mutex<Weak<ActiveListener>>>;
+
+impl ActiveListener {
+    /// The listener with the filter chains that it has by now; `None` if it is gone. Cost: an atomic read, unless they were updated.
+    fn current(self: &Arc<Self>) -> Option<Arc<Self>> {
+        match self.is_updated.load(Ordering::Acquire) {
+            false => Some(Arc::clone(self)),
+            true => self.newest.lock().upgrade(),
+        }
+    }
 }
 
 /// The socket of a listener.
@@ -226,8 +242,10 @@ async fn accept(
     let mut backoff = Backoff::default();
     loop {
         let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
+            // First: one that was replaced accepts no more, however many connect.
+            biased;
             () = listener.stopped.cancelled() => return,
+            accepted = socket.accept() => accepted,
         };
         match accepted {
             Ok((stream, remote)) => {
@@ -261,8 +279,13 @@ async fn serve(
     let local = stream.local_addr().unwrap_or(remote);
     // Boxed: it is handed from future to future, each of which would have room for it.
     let mut info = Box::new(ConnectionInfo::new(remote, local));
-    let Some(chain) = listener.entrance.admit(&mut stream, &mut info, &listener.stats).await else { return };
-    let _opened = Opened::new(listener, number);
+    if !listener.entrance.look(&mut stream, &mut info, &listener.stats).await {
+        return;
+    }
+    // As with Envoy, filter chains that were updated meanwhile serve it.
+    let Some(listener) = listener.current() else { return };
+    let Some(chain) = listener.entrance.choose(&mut info, &listener.stats) else { return };
+    let _opened = Opened::new(&listener, number);
     chain.serve(stream, info, &listener.stats, context).await;
 }
 

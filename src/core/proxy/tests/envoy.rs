@@ -17,6 +17,8 @@ mod backend;
 mod bodies;
 #[path = "envoy/cases.rs"]
 mod cases;
+#[path = "envoy/changed.rs"]
+mod changed;
 #[path = "support/http2.rs"]
 mod client;
 #[path = "envoy/domains.rs"]
@@ -45,6 +47,8 @@ mod matches;
 mod normalize;
 #[path = "envoy/pair.rs"]
 mod pair;
+#[path = "envoy/peers.rs"]
+mod peers;
 #[path = "support/proxy.rs"]
 mod proxy;
 #[path = "envoy/replies.rs"]
@@ -67,6 +71,8 @@ mod udp;
 mod upgrades;
 #[path = "envoy/uploads.rs"]
 mod uploads;
+#[path = "envoy/waits.rs"]
+mod waits;
 
 use cases::{CASES, Case, claimed};
 use pair::{Directory, Pair};

@@ -161,14 +161,14 @@ impl Link {
         }
         self.is_connecting.set(true);
         let Upstream { stream, counted, .. } = connector.connect(host, Protocol::Http2).await?;
-        let (transport, heard) = Transport::new(stream);
+        let (transport, heard) = Transport::new(stream, connector.http2_stats());
         let connected = mixer_remote::http2_client().handshake::<_, Bytes>(transport).await;
         let (requests, mut connection) = connected.map_err(|error| {
             tracing::debug!(host = %host.address, %error, "no HTTP/2");
             ConnectError::Failed
         })?;
         let (ping, dead) = (connection.ping_pong(), CancellationToken::new());
-        let (is_dead, (used, mut unused)) = (dead.clone(), mpsc::channel(1));
+        let (is_dead, of_host, (used, mut unused)) = (dead.clone(), Rc::clone(&heard), mpsc::channel(1));
         drop(connections.spawn_local(async move {
             let mut counted = counted;
             // Calls that are on it have their time, as long as it is not dead. Then it ends, although its host may take nothing more.
@@ -181,10 +181,13 @@ impl Link {
             };
             tokio::select! {
                 outcome = connection => {
-                    if let Err(error) = outcome {
-                        counted.closed_by_host = true;
+                    if let Err(error) = &outcome {
                         tracing::debug!(%error, "a connection for gRPC has ended");
                     }
+                    counted.closed_by_host = of_host.has_ended() || outcome.is_err_and(|error| error.is_io());
+                    // The calls on it have their turn before.
+                    tokio::task::yield_now().await;
+                    counted.with_request = of_host.has_cut();
                 }
                 () = outlived => {}
             }
@@ -540,7 +543,12 @@ impl Channel {
             };
             let before = of_call.times();
             let outcome = tokio::select! {
-                outcome = exchange => outcome.map_err(|error| (error, of_call.times() == before)),
+                outcome = exchange => outcome.map_err(|error| {
+                    if error.is_io() {
+                        of_call.note_cut();
+                    }
+                    (error, of_call.times() == before)
+                }),
                 () = is_over => return,
                 () = is_left => return,
             };

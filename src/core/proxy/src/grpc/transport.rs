@@ -5,6 +5,7 @@
 use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,8 +14,12 @@ use tokio::time::Instant;
 
 use mixer_net::stream::Stream;
 
-/// The type of the frame GOAWAY, and how many bytes of it matter: the last stream, and the code.
+use crate::stats::{Block, Http2Stat};
+use crate::transport::Resets;
+
+/// The types of the frames that matter, and how many bytes of a GOAWAY do: the last stream, and the code.
 const GOAWAY: u8 = 7;
+const RST_STREAM: u8 = 3;
 const CODE: std::ops::Range<usize> = 4..8;
 
 /// What is known of the host of a connection.
@@ -24,6 +29,8 @@ pub(super) struct Heard {
     times: Cell<u64>,
     is_leaving: Cell<bool>,
     has_fault: Cell<bool>,
+    has_ended: Cell<bool>,
+    has_cut: Cell<bool>,
 }
 
 impl Heard {
@@ -40,6 +47,21 @@ impl Heard {
     /// Whether it said that it ends the connection.
     pub(super) fn is_leaving(&self) -> bool {
         self.is_leaving.get()
+    }
+
+    /// Whether it has ended the connection, or that failed.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.get()
+    }
+
+    /// Whether the end of the connection has cut a call.
+    pub(super) fn has_cut(&self) -> bool {
+        self.has_cut.get()
+    }
+
+    /// Notes that the end of the connection has cut a call.
+    pub(super) fn note_cut(&self) {
+        self.has_cut.set(true);
     }
 
     /// Whether it ends the connection with an error of HTTP/2, for which it may have the calls on it to blame.
@@ -60,7 +82,9 @@ struct Frames {
 }
 
 impl Frames {
-    fn see(&mut self, mut bytes: &[u8], heard: &Heard) {
+    /// Returns how many streams are reset.
+    fn see(&mut self, mut bytes: &[u8], heard: &Heard) -> u32 {
+        let mut resets = 0;
         while !bytes.is_empty() {
             let (part, rest) = bytes.split_at_checked(self.payload).unwrap_or((bytes, b""));
             self.payload -= part.len();
@@ -87,8 +111,10 @@ impl Frames {
                 if kind == GOAWAY {
                     heard.is_leaving.set(true);
                 }
+                resets += u32::from(kind == RST_STREAM);
             }
         }
+        resets
     }
 }
 
@@ -98,17 +124,35 @@ pub(super) struct Transport {
     stream: Stream,
     frames: Frames,
     heard: Rc<Heard>,
+    resets: Resets,
 }
 
 impl Transport {
-    pub(super) fn new(stream: Stream) -> (Self, Rc<Heard>) {
+    /// The connection to a host of a cluster with these statistics.
+    pub(super) fn new(stream: Stream, stats: Option<Arc<Block<Http2Stat>>>) -> (Self, Rc<Heard>) {
+        let resets = Resets::new(stats);
         let heard = Rc::new(Heard {
             last: Cell::new(Instant::now()),
             times: Cell::new(0),
             is_leaving: Cell::new(false),
             has_fault: Cell::new(false),
+            has_ended: Cell::new(false),
+            has_cut: Cell::new(false),
         });
-        (Self { stream, frames: Frames::default(), heard: Rc::clone(&heard) }, heard)
+        (Self { stream, frames: Frames::default(), heard: Rc::clone(&heard), resets }, heard)
+    }
+}
+
+impl Transport {
+    fn wrote<'b>(
+        &mut self,
+        written: &Poll<std::io::Result<usize>>,
+        parts: impl IntoIterator<Item = &'b [u8]>,
+    ) {
+        self.resets.wrote(written, parts);
+        if matches!(written, Poll::Ready(Err(_))) {
+            self.heard.has_ended.set(true);
+        }
     }
 }
 
@@ -125,7 +169,10 @@ impl AsyncRead for Transport {
         if read.is_ready() && !came.is_empty() {
             this.heard.last.set(Instant::now());
             this.heard.times.set(this.heard.times.get().wrapping_add(1));
-            this.frames.see(came, &this.heard);
+            let resets = this.frames.see(came, &this.heard);
+            this.resets.received(resets);
+        } else if read.is_ready() {
+            this.heard.has_ended.set(true);
         }
         read
     }
@@ -133,7 +180,10 @@ impl AsyncRead for Transport {
 
 impl AsyncWrite for Transport {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.wrote(&written, [bytes]);
+        written
     }
 
     fn poll_write_vectored(
@@ -141,7 +191,10 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         parts: &[std::io::IoSlice<'_>],
     ) -> Poll<std::io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, parts)
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, parts);
+        this.wrote(&written, parts.iter().map(|part| &**part));
+        written
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -182,9 +235,12 @@ mod tests {
                     times: Cell::new(0),
                     is_leaving: Cell::new(false),
                     has_fault: Cell::new(false),
+                    has_ended: Cell::new(false),
+                    has_cut: Cell::new(false),
                 };
                 let mut frames = Frames::default();
-                bytes.chunks(size).for_each(|part| frames.see(part, &heard));
+                let resets: u32 = bytes.chunks(size).map(|part| frames.see(part, &heard)).sum();
+                assert_eq!(resets, u32::from(bytes.ends_with(&[3, 0, 0, 0, 0, 0, 0, 0, 0, 7])), "{size}");
                 assert_eq!((heard.is_leaving(), heard.has_fault()), (is_leaving, has_fault), "{size}");
                 assert_eq!((frames.filled, frames.payload), (0, 0), "{size}");
             }

@@ -172,6 +172,11 @@ impl Client {
 
     /// Bytes of a body that have arrived, and were not passed on, and whether that is all of it.
     fn of_body(&self, framing: Framing) -> (usize, bool) {
+        self.unread(self.body(framing))
+    }
+
+    /// As of a body with this framing, of one of which this is left.
+    pub(super) fn unread(&self, rest: Remaining) -> (usize, bool) {
         let http1 = match self {
             Client::Http1(http1) => http1,
             Client::Http2(stream) => return stream.arrived(),
@@ -180,12 +185,28 @@ impl Client {
         };
         let (kept, mut rest) = match &http1.ahead {
             Some(kept) => (kept.len(), kept.follows),
-            None => (0, Remaining::of(framing)),
+            None => (0, rest),
         };
         let (mut input, mut count) = (BytesMut::from(http1.input.as_ref()), kept);
         // What is not valid is nobody's concern any more.
         let _ = rest.decode(&mut input, usize::MAX, |data| count += data.len());
         (count, rest.is_done())
+    }
+
+    /// Of HTTP/1.1: what was received and not read, and what it begins with if filters have read before it.
+    pub(super) fn waiting_input(&self) -> Option<(&[u8], Option<Remaining>)> {
+        match self {
+            Client::Http1(http1) => Some((&http1.input, http1.ahead.as_ref().map(|kept| kept.follows))),
+            Client::Http2(_) | Client::Copy(..) => None,
+        }
+    }
+
+    /// Of HTTP/2: whether the request has arrived as a whole.
+    pub(super) fn has_arrived(&self) -> bool {
+        match self {
+            Client::Http2(stream) => stream.arrived().1,
+            Client::Http1(_) | Client::Copy(..) => false,
+        }
     }
 
     /// Reads more of a body ahead of its host: ready when there is more, or its end is seen. `received` counts bytes of the

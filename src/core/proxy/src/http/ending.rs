@@ -25,7 +25,10 @@ impl Connection<'_> {
         let stats = &pool.cluster.stats;
         match event {
             Event::UpstreamReset | Event::UpstreamRefused => {
-                stats.count_rx_reset(event == Event::UpstreamRefused);
+                // One that its host refused is none of them.
+                if event == Event::UpstreamReset {
+                    stats.block.increment(ClusterStat::UpstreamRqRxReset);
+                }
                 host.failed.fetch_add(1, Ordering::Relaxed);
                 Attempt::Failed(match event {
                     Event::UpstreamReset => Failure::Reset,
@@ -115,7 +118,10 @@ impl Connection<'_> {
         }
         transaction.flags.set(flag);
         transaction.details = details;
-        self.count_response(pool, status);
+        // As with Envoy, a response counts for a cluster if the request was on its way to it.
+        if failure != Failure::PauseTimeout {
+            self.count_response(pool, status);
+        }
         self.begin_reply(transaction, status);
         if failure == Failure::Overflow {
             self.response.add("x-envoy-overloaded", b"true");

@@ -23,6 +23,8 @@ pub(super) enum Failure {
     Invalid,
     ResponseTimeout,
     TryTimeout,
+    /// The time of the response was over in the pause before a retry: there is no host that took too long.
+    PauseTimeout,
 }
 
 /// The texts of a failed connection: of a request that was sent once, and of one that was retried.
@@ -64,7 +66,7 @@ impl Failure {
                 (503, Flag::UR, "upstream_reset_before_response_started{remote_refused_stream_reset}")
             }
             Failure::Invalid => (502, Flag::Upe, "upstream_reset_before_response_started{protocol_error}"),
-            Failure::ResponseTimeout => (504, Flag::UT, "response_timeout"),
+            Failure::ResponseTimeout | Failure::PauseTimeout => (504, Flag::UT, "response_timeout"),
             Failure::TryTimeout => (504, Flag::UT, "upstream_per_try_timeout"),
         }
     }
@@ -82,7 +84,9 @@ impl Failure {
             Failure::Reset => before_headers!(was_retried, "remote reset"),
             Failure::Refused => before_headers!(was_retried, "remote refused stream reset"),
             Failure::Invalid => before_headers!(was_retried, "protocol error"),
-            Failure::ResponseTimeout | Failure::TryTimeout => "upstream request timeout",
+            Failure::ResponseTimeout | Failure::TryTimeout | Failure::PauseTimeout => {
+                "upstream request timeout"
+            }
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -127,8 +126,12 @@ impl Connection<'_> {
         let mut request = Request { forward, pool, body, attempts: 0, is_exhausted: false, retry: None };
         let failure = self.attempt_all(transaction, &mut request).await;
         transaction.received = request.body.received;
-        // What is left of the body is read by nobody: the connection ends.
-        transaction.closes |= !request.body.remaining.is_done();
+        if !request.body.remaining.is_done() {
+            // What has arrived and was not passed on counts, as with Envoy. What is left of the body is read by nobody: the connection ends.
+            let (unread, _) = self.client.unread(request.body.remaining);
+            transaction.received += u64::try_from(unread).unwrap_or(0);
+            transaction.closes = true;
+        }
         if let Some(failure) = failure {
             let Request { attempts, is_exhausted, .. } = request;
             self.fail(transaction, pool, failure, attempts, is_exhausted).await;
@@ -212,12 +215,6 @@ impl Connection<'_> {
                 };
                 stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
                 let waiting = pool.begin_waiting(&host);
-                let deadline = request.deadline();
-                let left = match deadline {
-                    Some(deadline) => Some(deadline.saturating_duration_since(Instant::now())),
-                    // The request is not complete, or has no time limit: as long as a stream on which nothing happens.
-                    None => self.manager.stream_idle_timeout,
-                };
                 // Boxed: connections of clients do not hold what it takes.
                 let connecting = Box::pin(async {
                     match is_http2 {
@@ -225,12 +222,7 @@ impl Connection<'_> {
                         false => pool.obtain(&host).await.map(Connected::Http1),
                     }
                 });
-                let connecting = tokio::time::timeout(left.unwrap_or(Duration::MAX), connecting);
-                let Some(connected) = self.while_there(connecting).await else {
-                    stats.block.increment(ClusterStat::UpstreamRqCancelled);
-                    self.client_gone(transaction);
-                    return Attempt::Done;
-                };
+                let connected = self.while_routed(transaction, request, connecting).await;
                 drop(waiting);
                 match connected {
                     Ok(Ok(connected)) => connected,
@@ -247,18 +239,14 @@ impl Connection<'_> {
                             crate::upstream::ConnectError::TimedOut => Failure::ConnectTimeout,
                         });
                     }
-                    Err(_) if deadline.is_none() => {
+                    Err(event) => {
                         stats.block.increment(ClusterStat::UpstreamRqCancelled);
-                        let event = match request.body.complete {
-                            Some(_) => Event::HostIdle,
-                            None => Event::IdleTimeout,
-                        };
+                        if event == Event::ResponseTimeout {
+                            stats.block.increment(ClusterStat::UpstreamRqTimeout);
+                            return Attempt::Failed(Failure::ResponseTimeout);
+                        }
                         self.end_of_request(transaction, event);
                         return Attempt::Done;
-                    }
-                    Err(_) => {
-                        stats.block.increment(ClusterStat::UpstreamRqCancelled);
-                        return Attempt::Failed(Failure::ResponseTimeout);
                     }
                 }
             }
@@ -441,6 +429,10 @@ impl Connection<'_> {
         let stats = &pool.cluster.stats;
         match event {
             Event::Complete => {
+                if upstream.http1().is_none() && !request.body.remaining.is_done() {
+                    // What is left of the request is not sent: its stream is reset.
+                    stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                }
                 if request.body.remaining.is_done()
                     && !upstream.has_output()
                     && let Some(upstream) = upstream.http1()
@@ -456,13 +448,18 @@ impl Connection<'_> {
             }
             // The response was begun: there is no other way to say that it is not complete than to end the connection.
             Event::UpstreamReset | Event::UpstreamRefused => {
-                stats.count_rx_reset(event == Event::UpstreamRefused);
+                if event == Event::UpstreamReset {
+                    stats.block.increment(ClusterStat::UpstreamRqRxReset);
+                }
                 transaction.flags.set(Flag::UR);
                 transaction.details = "upstream_reset_after_response_started{remote_reset}";
                 transaction.cut();
                 let _ = self.flush().await;
             }
             Event::UpstreamGone | Event::UpstreamInvalid => {
+                if event == Event::UpstreamInvalid && upstream.http1().is_none() {
+                    stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                }
                 // A body that ends early is not valid, whoever ended it.
                 transaction.flags.set(Flag::Upe);
                 transaction.details = "upstream_reset_after_response_started{protocol_error}";

@@ -44,19 +44,18 @@ impl Connection<'_> {
             if status > 0 {
                 stats.retried_statuses.increment(status);
             }
+            let pause = back_off(request.forward.retry.as_ref(), request.attempts);
+            match self.while_routed(transaction, request, tokio::time::sleep(pause)).await {
+                Ok(()) if request.deadline().is_none_or(|deadline| Instant::now() < deadline) => {}
+                Ok(()) | Err(Event::ResponseTimeout) => return Some(Failure::PauseTimeout),
+                Err(event) => {
+                    self.end_of_request(transaction, event);
+                    return None;
+                }
+            }
+            // As with Envoy, when it is made: a request may end before.
             stats.block.increment(ClusterStat::UpstreamRqRetry);
             stats.block.increment(ClusterStat::UpstreamRqRetryBackoffExponential);
-            let pause = back_off(request.forward.retry.as_ref(), request.attempts);
-            let latest = request
-                .deadline()
-                .map_or(pause, |deadline| pause.min(deadline.saturating_duration_since(Instant::now())));
-            if self.while_there(tokio::time::sleep(latest)).await.is_none() {
-                self.end_of_request(transaction, Event::DownstreamGone);
-                return None;
-            }
-            if request.deadline().is_some_and(|deadline| Instant::now() >= deadline) {
-                return Some(Failure::ResponseTimeout);
-            }
         }
     }
 
@@ -71,7 +70,7 @@ impl Connection<'_> {
         let is_connect =
             matches!(failure, Failure::ConnectFailed | Failure::ConnectRefused | Failure::ConnectTimeout);
         let wanted = match failure {
-            Failure::NoHost | Failure::Overflow | Failure::ResponseTimeout => false,
+            Failure::NoHost | Failure::Overflow | Failure::ResponseTimeout | Failure::PauseTimeout => false,
             _ => {
                 (is_connect
                     && (on.connect_failure

@@ -48,24 +48,28 @@ impl Connection<'_> {
         // Only clients of HTTP/1.1 can ask for it.
         let Some(http1) = self.client.http1() else { return };
         let (input, cluster) = (http1.input.split(), &pool.cluster.stats.block);
-        let mut relay =
-            Relay::new(None, cluster, self.manager.stream_idle_timeout, input, upstream.input.split());
+        let timeout = self.manager.stream_idle_timeout;
+        // As with Envoy: neither side goes on alone.
+        let mut relay = Relay::new(None, cluster, timeout, input, upstream.input.split()).ending_together();
         let end = poll_fn(|cx| relay.poll(&mut http1.stream, upstream, cx)).await;
         (transaction.received, transaction.sent) = relay.bytes();
         manager.add(ManagerStat::DownstreamCxRxBytesTotal, transaction.received);
         manager.add(ManagerStat::DownstreamCxTxBytesTotal, transaction.sent);
         match end {
-            // A relay without a Mixer filter is never refused.
-            End::Complete | End::Refused | End::Drained => upstream.counted.closed_by_host = true,
-            End::Idle => transaction.flags.set(Flag::SI),
-            End::UpstreamFailed => {
+            End::DownstreamFailed => return self.client_gone(transaction),
+            End::Idle => {
+                manager.increment(ManagerStat::DownstreamRqIdleTimeout);
+                transaction.flags.set(Flag::SI);
+                transaction.details = "stream_idle_timeout";
+            }
+            // Relays of this kind end with either side, and without a Mixer filter none is refused.
+            End::UpstreamFailed | End::Complete | End::Refused | End::Drained => {
                 upstream.counted.closed_by_host = true;
                 transaction.flags.set(Flag::UC);
-            }
-            End::DownstreamFailed => {
-                transaction.flags.set(Flag::DC);
-                transaction.is_aborted = true;
+                transaction.details = "upstream_reset_after_response_started{connection_termination}";
             }
         }
+        // The response ends early, however it ends; its client gets what there is of it.
+        manager.increment(ManagerStat::DownstreamRqRxReset);
     }
 }

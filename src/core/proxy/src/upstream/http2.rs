@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use h2::client::SendRequest;
 use tokio::time::Instant;
 
@@ -57,6 +57,8 @@ struct Used {
     is_closed: Cell<bool>,
     /// Whether it takes no further requests.
     is_retired: Cell<bool>,
+    /// Whether its end has cut a response.
+    has_cut: Cell<bool>,
     open: Rc<Open>,
 }
 
@@ -67,10 +69,22 @@ pub(crate) struct Place {
     pub(crate) sender: SendRequest<Bytes>,
     pub(crate) host: Arc<Host>,
     used: Rc<Used>,
+    /// Whether a request was sent of which the response is not complete.
+    is_unanswered: Cell<bool>,
+}
+
+impl Place {
+    /// Notes that a request is sent, or that its response is complete.
+    pub(crate) fn set_unanswered(&self, is_unanswered: bool) {
+        self.is_unanswered.set(is_unanswered);
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if self.is_unanswered.get() && self.used.is_closed.get() {
+            self.used.has_cut.set(true);
+        }
         self.used.streams.set(self.used.streams.get().saturating_sub(1));
         self.used.idle_since.set(Instant::now());
         self.used.open.changed.notify_one();
@@ -124,7 +138,12 @@ impl Links {
 impl Link {
     fn place(&self) -> Place {
         self.used.streams.set(self.used.streams.get() + 1);
-        Place { sender: self.sender.clone(), host: Arc::clone(&self.host), used: Rc::clone(&self.used) }
+        Place {
+            sender: self.sender.clone(),
+            host: Arc::clone(&self.host),
+            used: Rc::clone(&self.used),
+            is_unanswered: Cell::new(false),
+        }
     }
 }
 
@@ -189,7 +208,7 @@ impl Pool {
         let options = self.http2_options();
         let Upstream { stream, counted, .. } = counted.establish().await?;
         let host = Arc::clone(&counted.host);
-        let (transport, traffic) = Transport::new(stream, BytesMut::new());
+        let (transport, traffic) = Transport::of_host(stream, self.cluster.stats.http2.clone());
         let mut builder = h2::client::Builder::new();
         builder
             .enable_push(false)
@@ -211,6 +230,7 @@ impl Pool {
             idle_since: Cell::new(Instant::now()),
             is_closed: Cell::new(false),
             is_retired: Cell::new(false),
+            has_cut: Cell::new(false),
             open: Rc::clone(&self.open),
         });
         self.links.links.borrow_mut().push(Link { host, sender, used: Rc::clone(&used) });
@@ -241,8 +261,13 @@ impl Pool {
                 }
             }
             used.is_closed.set(true);
-            counted.closed_by_host = traffic.has_ended() || result.is_err_and(|error| error.is_remote());
-            counted.with_request = used.streams.get() > 0;
+            counted.closed_by_host = traffic.has_ended() || result.is_err_and(|error| error.is_io());
+            // What this side ends, as after a GOAWAY, ends behind its requests. As its host ends it, some may be answered of which nobody has read
+            // the end: they have their turn before.
+            if counted.closed_by_host && used.streams.get() > 0 {
+                tokio::task::yield_now().await;
+                counted.with_request = used.has_cut.get() || used.streams.get() > 0;
+            }
         });
         Ok(())
     }

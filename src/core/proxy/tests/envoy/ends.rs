@@ -132,7 +132,8 @@ fn bootstrap(cutting: u16, telling: u16) -> String {
     bootstrap_of(&listener, &[]) + &cluster("cutting", cutting, &options) + &cluster("telling", telling, "")
 }
 
-fn same_stats(pair: &Pair, names: &[&str]) {
+/// Compares statistics, once both have counted.
+pub(crate) fn same_stats(pair: &Pair, names: &[&str]) {
     let all = || {
         names.iter().fold([String::new(), String::new()], |[ours, envoys], name| {
             let (name, ours_is, envoys_is) = pair.stat(name);

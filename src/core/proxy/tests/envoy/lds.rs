@@ -201,6 +201,34 @@ fn listeners_of_a_file_are_those_of_envoy() {
     same_stats(&pair, "removed");
 }
 
+/// A client that has not yet said all that listener filters wait for is served by the filter chains that there are once it has.
+#[test]
+fn a_connection_that_is_looked_at_gets_the_filter_chains_of_an_update() {
+    let pair = Pair::start_alone(Directory::new(), include_str!("lds.yaml"), 30);
+    let filter = "type.googleapis.com/envoy.extensions.filters.listener.http_inspector.v3.HttpInspector";
+    let fields = format!("  listener_filters: [{{name: i, typed_config: {{'@type': {filter}}}}}]\n");
+    let publish = |version: &str| {
+        pair.publish(&file(version, &[listener("a", "$HTTP", version, &fields)]));
+        wait_for_text(&pair, "$HTTP", version);
+    };
+    publish("one");
+    let mut begun = connect(&pair, "$HTTP");
+    begun.iter_mut().for_each(|stream| stream.write_all(b"GET / HT").unwrap());
+    // It is looked at once it is accepted.
+    std::thread::sleep(Duration::from_millis(300));
+    publish("two");
+    publish("three");
+    let answers = begun.each_mut().map(|stream| {
+        stream.set_read_timeout(Some(DEADLINE)).unwrap();
+        stream.write_all(b"TP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        pair::shown(&bytes, false)
+    });
+    assert_eq!(answers[0], answers[1]);
+    assert!(answers[0].contains("\nthree\n"), "{}", answers[0]);
+}
+
 /// The fields of a filter chain that serves clients with a certificate of this root.
 fn guarded_by(root: &str, server: &Issued) -> String {
     let [root, chain, key] = [root, &server.chain, &server.key].map(|text| STANDARD.encode(text));

@@ -50,6 +50,7 @@ impl ClientStream {
         let request = convert::to_request(head).ok_or(Event::UpstreamInvalid)?;
         let sent = place.sender.send_request(request, is_end);
         let (response, stream) = sent.map_err(|error| event_of(&error))?;
+        place.set_unanswered(true);
         let outgoing = Outgoing::new(stream);
         let (body, trailers) = (None, None);
         Ok(Self {
@@ -106,6 +107,9 @@ impl ClientStream {
         let (parts, body) = response.into_parts();
         let framing = convert::response_head(&parts, body.is_end_stream(), head);
         self.is_empty = framing == Ok(Framing::Empty);
+        if self.is_empty {
+            self.place.set_unanswered(false);
+        }
         self.body = Some(body);
         Poll::Ready(framing.map_err(|_| Event::UpstreamInvalid))
     }
@@ -157,6 +161,7 @@ impl ClientStream {
                 Poll::Ready(Ok(mut trailers)) => {
                     trailers.iter_mut().for_each(convert::trim);
                     self.trailers = trailers;
+                    self.place.set_unanswered(false);
                     *rest = Remaining::Done;
                 }
                 Poll::Ready(Err(error)) => self.failed = Some(event_of(&error)),
