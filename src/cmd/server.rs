@@ -46,6 +46,10 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
         // compat(1.3): what is valid serves; pinned by the scenarios that reload configuration.
         options.config_on_error = OnConfigError::ServeValid;
     }
+    if personality.is_legacy() {
+        // compat(1.3): without --burstSize every call is over the rate; pinned by the test of it in cli/legacy.rs.
+        options.load_shedding.burst_size.get_or_insert(0);
+    }
     // compat(1.3): mixs does not serve these paths; pinned by the cases in cli/monitoring.yaml.
     options.health_endpoints = !personality.is_legacy();
     // compat(1.3): mixs reads past what is no resource of its own; pinned by the scenario kinds-unknown-ignored.
@@ -59,6 +63,9 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     if args.print_config {
         let mut settings = args.settings.clone();
         config_file::tell_default(&mut settings, "config-on-error", options.config_on_error.name());
+        if let Some(calls) = options.load_shedding.burst_size {
+            config_file::tell_default(&mut settings, "burst-size", calls);
+        }
         config_file::print(&settings, io)?;
         return Ok(Exit::Success);
     }

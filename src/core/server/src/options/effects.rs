@@ -117,7 +117,13 @@ const DEPENDENT: &[Dependent] = &[
         sheds,
         "--load-shedding-mode enforce or logonly"
     ),
-    dependent!("--burst-size": load_shedding.burst_size, limits_rate, "--max-requests-per-second"),
+    Dependent {
+        flag: "--burst-size",
+        // 0 endangers nobody where nothing is limited.
+        is_set: |o, _| o.load_shedding.burst_size.is_some_and(|calls| calls != 0),
+        has_effect: limits_rate,
+        needs: "--max-requests-per-second",
+    },
     dependent!(
         "--latency-samples-per-second": load_shedding.samples_per_second, limits_latency, "--average-latency-threshold"
     ),
@@ -307,7 +313,7 @@ mod tests {
             |o| o.load_shedding.average_latency_threshold = SignedDuration::from_secs(1),
             enforce,
         ),
-        ("--burst-size", |o| o.load_shedding.burst_size = 5, shed),
+        ("--burst-size", |o| o.load_shedding.burst_size = Some(5), shed),
         (
             "--latency-samples-per-second",
             |o| o.load_shedding.samples_per_second = 5.0,
@@ -489,6 +495,13 @@ mod tests {
         assert_eq!(options.check(), Ok(()), "Istio Mixer knows no such check");
         options.envoy_ratelimit_http_address.clear();
         assert_eq!(refused(&options), Ok(()), "the services are off, which is meant");
+    }
+
+    #[test]
+    fn a_burst_of_nothing_needs_no_rate() {
+        let mut options = ServerOptions::default();
+        options.load_shedding.burst_size = Some(0);
+        assert_eq!(refused(&options), Ok(()), "as files of --print-config have it");
     }
 
     #[test]
