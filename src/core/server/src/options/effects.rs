@@ -241,6 +241,12 @@ impl ServerOptions {
                 )));
             }
         }
+        if self.config_wait_timeout <= SignedDuration::ZERO {
+            let timeout = self.config_wait_timeout;
+            return Err(OptionsError(format!(
+                "no configuration is there in time with --config-wait-timeout {timeout}: it must be > 0s"
+            )));
+        }
         let defaults = Self::default();
         let lost = DEPENDENT.iter().find(|row| (row.is_set)(self, &defaults) && !(row.has_effect)(self));
         lost.map_or(Ok(()), |Dependent { flag, needs, .. }| {
@@ -502,6 +508,18 @@ mod tests {
         let mut options = ServerOptions::default();
         options.load_shedding.burst_size = Some(0);
         assert_eq!(refused(&options), Ok(()), "as files of --print-config have it");
+    }
+
+    #[test]
+    fn a_start_that_waits_for_no_configuration_is_refused() {
+        for (timeout, shown) in [(SignedDuration::ZERO, "0s"), (SignedDuration::from_secs(-1), "-1s")] {
+            let options = ServerOptions { config_wait_timeout: timeout, ..ServerOptions::default() };
+            let text = format!(
+                "no configuration is there in time with --config-wait-timeout {shown}: it must be > 0s"
+            );
+            assert_eq!(refused(&options), Err(text));
+            assert_eq!(options.check(), Ok(()), "Istio Mixer says that it exceeded its timeout");
+        }
     }
 
     #[test]
