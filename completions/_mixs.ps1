@@ -100,7 +100,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixs' -ScriptBlock {
             [CompletionResult]::new('--latencySamplesPerSecond', '--latencySamplesPerSecond', [CompletionResultType]::ParameterName, 'Maximum latency samples per second')
             [CompletionResult]::new('--latencySampleHalflife', '--latencySampleHalflife', [CompletionResultType]::ParameterName, 'Half-life of a latency sample')
             [CompletionResult]::new('--maxRequestsPerSecond', '--maxRequestsPerSecond', [CompletionResultType]::ParameterName, 'Maximum calls per second; a Report counts as many calls as it has attribute sets; 0 means no limit')
-            [CompletionResult]::new('--burstSize', '--burstSize', [CompletionResultType]::ParameterName, 'Burst size of the rate limit')
+            [CompletionResult]::new('--burstSize', '--burstSize', [CompletionResultType]::ParameterName, 'Burst size of the rate limit; without it the calls of a second, or 0 if called as mixs')
             [CompletionResult]::new('--load-shedding-check-reserve', '--load-shedding-check-reserve', [CompletionResultType]::ParameterName, 'Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1')
             [CompletionResult]::new('--load-shedding-fair', '--load-shedding-fair', [CompletionResultType]::ParameterName, 'Fair sharing: clients with more than the mean load are rejected first')
             [CompletionResult]::new('--log_target', '--log_target', [CompletionResultType]::ParameterName, 'Log output: a file, stdout or stderr; may be repeated')

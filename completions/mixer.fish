@@ -160,7 +160,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand server" -l average-latency-t
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l latency-samples-per-second -d 'Maximum latency samples per second' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l latency-sample-half-life -d 'Half-life of a latency sample' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l max-requests-per-second -d 'Maximum calls per second; a Report counts as many calls as it has attribute sets; 0 means no limit' -r -f
-complete -c mixer -n "__fish_mixer_using_subcommand server" -l burst-size -d 'Burst size of the rate limit' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand server" -l burst-size -d 'Burst size of the rate limit; without it the calls of a second, or 0 if called as mixs' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l load-shedding-check-reserve -d 'Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand server" -l load-shedding-fair -d 'Fair sharing: clients with more than the mean load are rejected first' -r -f -a "true\t''
 false\t''"
@@ -952,7 +952,7 @@ complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l average-latency-t
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l latency-samples-per-second -d 'Maximum latency samples per second' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l latency-sample-half-life -d 'Half-life of a latency sample' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l max-requests-per-second -d 'Maximum calls per second; a Report counts as many calls as it has attribute sets; 0 means no limit' -r -f
-complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l burst-size -d 'Burst size of the rate limit' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l burst-size -d 'Burst size of the rate limit; without it the calls of a second, or 0 if called as mixs' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l load-shedding-check-reserve -d 'Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand doctor" -l load-shedding-fair -d 'Fair sharing: clients with more than the mean load are rejected first' -r -f -a "true\t''
 false\t''"

@@ -96,7 +96,7 @@ set edit:completion:arg-completer[mixs] = {|@words|
             cand --latencySamplesPerSecond 'Maximum latency samples per second'
             cand --latencySampleHalflife 'Half-life of a latency sample'
             cand --maxRequestsPerSecond 'Maximum calls per second; a Report counts as many calls as it has attribute sets; 0 means no limit'
-            cand --burstSize 'Burst size of the rate limit'
+            cand --burstSize 'Burst size of the rate limit; without it the calls of a second, or 0 if called as mixs'
             cand --load-shedding-check-reserve 'Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1'
             cand --load-shedding-fair 'Fair sharing: clients with more than the mean load are rejected first'
             cand --log_target 'Log output: a file, stdout or stderr; may be repeated'

@@ -114,7 +114,7 @@ complete -c mixs -n "__fish_mixs_using_subcommand server" -l averageLatencyThres
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l latencySamplesPerSecond -d 'Maximum latency samples per second' -r -f
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l latencySampleHalflife -d 'Half-life of a latency sample' -r -f
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l maxRequestsPerSecond -d 'Maximum calls per second; a Report counts as many calls as it has attribute sets; 0 means no limit' -r -f
-complete -c mixs -n "__fish_mixs_using_subcommand server" -l burstSize -d 'Burst size of the rate limit' -r -f
+complete -c mixs -n "__fish_mixs_using_subcommand server" -l burstSize -d 'Burst size of the rate limit; without it the calls of a second, or 0 if called as mixs' -r -f
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l load-shedding-check-reserve -d 'Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1' -r -f
 complete -c mixs -n "__fish_mixs_using_subcommand server" -l load-shedding-fair -d 'Fair sharing: clients with more than the mean load are rejected first' -r -f -a "true\t''
 false\t''"

@@ -46,6 +46,10 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
         // compat(1.3): what is valid serves; pinned by the scenarios that reload configuration.
         options.config_on_error = OnConfigError::ServeValid;
     }
+    if personality.is_legacy() {
+        // compat(1.3): without --burstSize every call is over the rate; pinned by the test of it in cli/legacy.rs.
+        options.load_shedding.burst_size.get_or_insert(0);
+    }
     // compat(1.3): mixs does not serve these paths; pinned by the cases in cli/monitoring.yaml.
     options.health_endpoints = !personality.is_legacy();
     // compat(1.3): mixs reads past what is no resource of its own; pinned by the scenario kinds-unknown-ignored.
@@ -59,6 +63,9 @@ pub(crate) fn run(args: &ServerArgs, personality: Personality, parse: ParseOptio
     if args.print_config {
         let mut settings = args.settings.clone();
         config_file::tell_default(&mut settings, "config-on-error", options.config_on_error.name());
+        if let Some(calls) = options.load_shedding.burst_size {
+            config_file::tell_default(&mut settings, "burst-size", calls);
+        }
         config_file::print(&settings, io)?;
         return Ok(Exit::Success);
     }
@@ -144,9 +151,13 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
         address => writeln!(io.out, "  monitoring     {}", shown(address))?,
     }
     let controlz = options.introspection.listen_address();
-    let has_controlz = controlz.as_ref().map(|_| options.introspection.guard().map(drop));
+    let lacking_controlz = report.lacking.iter().find(|(what, _)| *what == "ControlZ");
+    let has_controlz = controlz.as_ref().map(|_| match lacking_controlz {
+        Some((_, why)) => Err((without_calls(why), general_hint(why).unwrap_or(ANOTHER_CONTROLZ))),
+        None => options.introspection.guard().map(drop).map_err(|why| (why, CONTROLZ_TOKEN)),
+    });
     match (controlz, &has_controlz) {
-        (Some(_), Some(Err(why))) => writeln!(io.out, "  ControlZ       off: {why}")?,
+        (Some(_), Some(Err((why, _)))) => writeln!(io.out, "  ControlZ       off: {}", shown(why))?,
         (Some(address), _) => writeln!(io.out, "  ControlZ       {}", shown(&address))?,
         (None, _) => writeln!(io.out, "  ControlZ       off")?,
     }
@@ -170,11 +181,13 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
         let failure = Failure::local(format!("the configuration has {errors}"));
         return Err(failure.hint("see the log above, or `mixer validate`").into());
     }
-    if let Some(Err(why)) = has_controlz {
-        let failure = Failure::local(format!("ControlZ would not be there: {why}"));
-        return Err(failure
-            .hint("put a token into the file of --ctrlz-token-file, readable by the server")
-            .into());
+    if let Some(Err((why, hint))) = has_controlz {
+        let failure = Failure::local(format!("ControlZ would not be there: {}", shown(&why)));
+        return Err(failure.hint(hint).into());
+    }
+    if let Some((what, why)) = report.lacking.first() {
+        let failure = Failure::local(format!("the {what} would not be there: {why}"));
+        return Err(failure.hint("create the directory, writable by the server").into());
     }
     Ok(Exit::Success)
 }
@@ -188,6 +201,8 @@ fn file_in_place_of_a_directory(url: &str) -> Option<Failure> {
     Some(failure.hint(format!("name the directory that has it: --config {parent}")))
 }
 
+const CONTROLZ_TOKEN: &str = "put a token into the file of --ctrlz-token-file, readable by the server";
+const ANOTHER_CONTROLZ: &str = "choose another --ctrlz-address, or --ctrlz-port 0 for none";
 const MISSING_FILE: &str = "correct the path, or create the file";
 const FLAGS_TOGETHER: &str = "give the flags that are named as well, or leave this one out";
 const BAD_CERTIFICATE: &str = "`openssl x509 -in FILE -noout -text` prints a certificate";
@@ -222,6 +237,14 @@ const START_HINTS: &[(&str, &str)] = &[
         "for example request.headers[x-session] or source.user, separated by commas",
     ),
     ("permission denied", "run the server as a user with the permission, or choose another path or port"),
+    (
+        "address family not supported",
+        "this machine has no IPv6: use an address of IPv4, for example 0.0.0.0:9091 for all interfaces",
+    ),
+    (
+        "cannot assign requested address",
+        "use an address of this machine (`ip address` shows them), or one without a host for all interfaces, for example :9091",
+    ),
     ("missing port in address", "use host:port, for example 127.0.0.1:9091"),
     ("too many colons in address", "put an IPv6 address in brackets, for example [::1]:9091"),
     ("unknown network", "use tcp://HOST:PORT, tcp4://…, tcp6://… or unix:///PATH"),
@@ -247,11 +270,22 @@ const START_HINTS: &[(&str, &str)] = &[
     ),
 ];
 
+/// What to do about a cause that is no taken address.
+pub(super) fn general_hint(cause: &str) -> Option<&'static str> {
+    START_HINTS.iter().find(|(part, _)| cause.contains(part)).map(|(_, hint)| *hint)
+}
+
+/// What to do about a unix socket that another server has.
+pub(super) const SOCKET_IN_USE: &str = "another process serves the socket (`ss -lxp` shows which): stop it first, or choose another path in --address";
+
 /// What a taken port is called.
 const IN_USE: &str = "address already in use";
 
 /// What to do about a port that is taken, by what wanted to listen there.
 fn port_hint(cause: &str) -> String {
+    if cause.contains("listen unix ") {
+        return SOCKET_IN_USE.to_owned();
+    }
     let flag = match cause {
         _ if cause.contains("setup monitoring") => "--monitoring-port or --monitoring-address",
         _ if cause.contains("HTTP endpoint for Envoy") => {
@@ -277,14 +311,13 @@ fn start_failure(reason: &StartError, options: &ServerOptions) -> Stop {
     let is_url = cause.contains(&unknown.to_string());
     let cause = cause.replace(&unknown.to_string(), &unknown.plain());
     let cause = cause.replace(&format!("invalid config URL {url} parse {}: ", quoted(url)), "invalid URL: ");
-    let general = || START_HINTS.iter().find(|(part, _)| cause.contains(part));
     failure.hint = match is_url {
         true => Some(store_hint(url)),
         false if cause.contains("unable to set up TLS") && !cause.contains("permission denied") => {
             Some(tls_hint(&cause).to_owned())
         }
         false if cause.contains(IN_USE) => Some(port_hint(&cause)),
-        false => general().map(|(_, hint)| (*hint).to_owned()),
+        false => general_hint(&cause).map(str::to_owned),
     };
     let shown = |text: &str| without_secrets(text, options);
     failure.hint = failure.hint.as_deref().map(shown);
@@ -349,6 +382,7 @@ mod tests {
                 "--monitoring-port",
             ),
             ("unable to setup the HTTP endpoint for Envoy: address already in use", "--envoy-http-address"),
+            ("unable to listen: listen unix /run/m.sock: bind: address already in use", "path in --address"),
         ] {
             assert!(port_hint(cause).contains(flag), "{cause}");
         }

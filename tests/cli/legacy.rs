@@ -121,3 +121,14 @@ fn invalid_settings_are_a_startup_error_before_anything_is_opened() {
     assert_eq!(ran.code, 3);
     assert!(ran.err.starts_with("error: "), "{}", ran.err);
 }
+
+/// Without it every call is over the rate of Istio Mixer, whatever that is.
+#[test]
+fn the_burst_is_nothing_by_default_as_in_istio_mixer() {
+    let of = |program: &str| run(&[program, "server", "--print-config", "--maxRequestsPerSecond=5"]).out;
+    let line = |text: &str| text.lines().find(|line| line.contains("burst-size: ")).map(str::to_owned);
+    assert!(line(&of("mixs")).is_some_and(|line| line.starts_with("burst-size: 0 ")), "{}", of("mixs"));
+    assert!(line(&of("mixer")).is_some_and(|line| line.starts_with("# burst-size: ")), "{}", of("mixer"));
+    let banner = run(&["mixs", "server", "--configStoreURL", "fs:///nowhere", "--maxMessageSize", "0"]).out;
+    assert!(banner.contains(" maxRequestsPerSecond=0 burstSize=0\n"), "{banner}");
+}

@@ -60,6 +60,44 @@ fn the_file_of_a_socket_of_systemd_stays() {
 }
 
 #[test]
+fn the_unix_socket_of_a_running_server_is_in_use() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("api.sock");
+    let place = format!("unix://{}", path.display());
+    let flags = ["--address", &place];
+    let mut first = Server::builder().native().with(&flags).start();
+    let asked = || mixer(&["check", "--wait-for-ready", "--timeout", "120s", "-m", &place]).status;
+    assert_eq!(asked(), 0, "{}", first.log());
+    let mut second = Server::builder().native().with(&flags).spawn().expect("it starts");
+    assert_eq!(second.exit_code(), Ok(Some(3)));
+    let log = second.log();
+    assert!(log.contains("address already in use") && log.contains("ss -lxp"), "{log}");
+    assert_eq!(asked(), 0, "it is still that of the first");
+    for command in [&["server", "--dry-run"][..], &["doctor"]] {
+        let more = ["--port=0", "--monitoring-port=0", "--ctrlz-port=0", "--address", &place];
+        let more = if command[0] == "doctor" { &more[1..] } else { &more[..] };
+        let told = mixer(&[command, more].concat());
+        assert_ne!(told.status, 0, "{told:?}");
+        assert!(format!("{told:?}").contains("address already in use"), "{told:?}");
+    }
+    let (monitoring, metrics) = (first.ports.monitoring.to_string(), first.ports.metrics.to_string());
+    let beside =
+        ["doctor", "--address", &place, "--monitoring-port", &monitoring, "--metrics-port", &metrics];
+    let told = mixer(&[&beside[..], &["--ctrlz-port=0"]].concat());
+    assert!(told.stdout.contains("api.sock is in use by the running server"), "{told:?}");
+
+    // Called as mixs the second takes it; who ends first leaves the file of the other.
+    let mut second = Server::builder().with(&flags).start();
+    let ready = first.monitoring_url("/readyz");
+    let told = wait_for(DEADLINE, || http("GET", &ready, "").ok().filter(|answer| answer.status == 503));
+    assert!(format!("{told:?}").contains("is not the file of this server any more"), "{told:?}");
+    assert_eq!(first.terminate(), Ok(Some(0)), "{}", first.log());
+    assert_eq!(asked(), 0, "{}", second.log());
+    assert_eq!(second.terminate(), Ok(Some(0)), "{}", second.log());
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_socket_with_an_unknown_name_is_a_startup_error() {
     let sockets = [format!("grpc={}", free_port()), format!("web={}", free_port())];
     let mut server = activated(&sockets).spawn().expect("python starts");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use super::finding::{CheckStatus, Finding};
-use crate::cmd::server::{tls_hint, unknown_language, without_secrets};
+use crate::cmd::server::{SOCKET_IN_USE, general_hint, tls_hint, unknown_language, without_secrets};
 use mixer_base::dial::dial;
 use mixer_base::output_file::{self, Obstacle, OutputUse};
 use mixer_base::rotate::os_text;
@@ -97,29 +97,38 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let running = running(&monitoring).await;
     let finding = |check, address: String, bound: Result<(), ListenError>, hint: &str| match bound {
         Ok(()) => ok(check, format!("{address} is free")),
-        Err(error) if running && is_foreign(&monitoring, &address) == Some(true) => fail(
-            check,
-            error.0,
-            "another process than the running server uses it (`ss -ltnp` shows which): stop it, or choose another port",
-        ),
-        Err(error) if running && error.0.contains("address already in use") => {
-            let by_whom = match is_foreign(&monitoring, &address) {
-                Some(_) => " by the running server",
-                None => "; this user may not see whether by the running server",
-            };
-            ok(check, format!("{address} is in use{by_whom}"))
+        Err(error) if !error.is_in_use() => {
+            let hint = general_hint(&error.0).unwrap_or(hint);
+            fail(check, error.0, hint)
         }
+        Err(error) if running => match is_foreign(&monitoring, &address) {
+            Some(true) => fail(
+                check,
+                error.0,
+                "another process than the running server uses it (`ss -lxtnp` shows which): stop it, or choose another address",
+            ),
+            Some(false) => ok(check, format!("{address} is in use by the running server")),
+            None => {
+                ok(check, format!("{address} is in use; this user may not see whether by the running server"))
+            }
+        },
         Err(error) => fail(check, error.0, hint),
     };
     match options.listen_address() {
         Err(error) => findings.push(fail("api", error.0, "use --address tcp://HOST:PORT or unix:///PATH")),
         Ok(address) => {
-            let bound = Rehearsal.listen(&address, options.socket_mode).map(drop);
-            let bound = match &address {
-                ListenAddress::Unix(path) => bound.and_then(|()| Rehearsal.remove_socket(path)),
-                ListenAddress::Tcp { .. } => bound,
+            let listen = || Rehearsal.listen(&address, options.socket_mode).map(drop);
+            let (bound, hint) = match &address {
+                ListenAddress::Unix(path) => {
+                    let refused = Rehearsal.refuse_served_socket(path);
+                    let bound = refused.and_then(|()| Rehearsal.remove_socket(path)).and_then(|()| listen());
+                    (bound, SOCKET_IN_USE)
+                }
+                ListenAddress::Tcp { .. } => (
+                    listen(),
+                    "stop the process that uses it (`ss -ltnp` shows it), or choose another --address",
+                ),
             };
-            let hint = "stop the process that uses it (`ss -ltnp` shows it), or choose another --address";
             findings.push(finding("api", address.to_string(), bound, hint));
         }
     }
@@ -173,12 +182,15 @@ fn port_of(address: &str) -> Option<u16> {
     address.rsplit_once(':').and_then(|(_, port)| port.parse().ok())
 }
 
-/// Whether another process than the one that listens at the address of monitoring listens at an address of TCP.
+/// Whether another process than the one that listens at the address of monitoring listens at this one, `tcp://…` or `unix://…`; `None` if
+/// that cannot be told.
 fn is_foreign(monitoring: &str, address: &str) -> Option<bool> {
-    let (monitoring, port) = (port_of(monitoring), port_of(address));
-    // Of a Unix socket nobody else is to be expected.
-    let Some((monitoring, port)) = monitoring.zip(port) else { return Some(false) };
-    sockets::is_of_another(monitoring, port)
+    let monitoring = sockets::of_port(port_of(monitoring)?);
+    let listening = match address.strip_prefix("unix://") {
+        Some(path) => sockets::of_path(path),
+        None => sockets::of_port(port_of(address)?),
+    };
+    sockets::is_of_another(&monitoring, &listening)
 }
 
 /// Where a server on this machine is reached that listens at this address of TCP.
@@ -291,7 +303,7 @@ fn appendable(check: &'static str, path: &Path, how: OutputUse) -> Finding {
 
 /// A file that is created or replaced.
 fn writable(check: &'static str, path: &Path) -> Finding {
-    let directory = path.parent().filter(|d| !d.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = output_file::directory_of(path);
     if let Err(error) = output_file::create_in(directory) {
         let detail = format!("`{}`: {}", directory.display(), os_text(&error));
         return fail(check, detail, "create the directory, writable by the server");

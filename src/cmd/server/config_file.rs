@@ -297,10 +297,10 @@ pub(super) fn replace_default(settings: &mut [Setting], name: &str, value: &str)
 }
 
 /// Says what the default of a setting is that depends on how the program is called.
-pub(super) fn tell_default(settings: &mut [Setting], name: &str, value: &str) {
+pub(super) fn tell_default(settings: &mut [Setting], name: &str, value: impl Into<Value>) {
     let unset = |setting: &&mut Setting| setting.name == name && setting.value.is_null();
     if let Some(setting) = settings.iter_mut().find(unset) {
-        setting.value = Value::from(value);
+        setting.value = value.into();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which process listens on a port, from what Linux tells in `/proc`.
+//! Which process listens on a port or a unix socket, from what Linux tells in `/proc`.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -6,14 +6,40 @@ use std::path::Path;
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// Whether processes other than those that listen on `port` listen on `other`; `None` if that cannot be told, as of the processes of another
-/// user.
-pub(super) fn is_of_another(port: u16, other: u16) -> Option<bool> {
-    Some(owners(&inodes(port))?.is_disjoint(&owners(&inodes(other))?))
+/// The flags of a listening socket in `/proc/net/unix`.
+const ACCEPTS: &str = "00010000";
+
+/// Whether processes other than those that have the sockets `some` have `others`; `None` if that cannot be told, as of the processes of
+/// another user.
+pub(super) fn is_of_another(some: &HashSet<String>, others: &HashSet<String>) -> Option<bool> {
+    Some(owners(some)?.is_disjoint(&owners(others)?))
+}
+
+/// The inodes of the unix sockets that listen at a path, or did before their file was renamed to it.
+pub(super) fn of_path(path: &str) -> HashSet<String> {
+    let table = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    listening_at(&table, path).map(str::to_owned).collect()
+}
+
+fn listening_at<'t>(table: &'t str, path: &str) -> impl Iterator<Item = &'t str> {
+    // A server with --socket-mode binds `PATH.PID`.
+    let is_path = move |bound: &str| {
+        bound.strip_prefix(path).is_some_and(|rest| {
+            let process = rest.strip_prefix('.').unwrap_or("x");
+            rest.is_empty() || process.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    table.lines().skip(1).filter_map(move |line| {
+        let mut columns = line.split_ascii_whitespace();
+        let is_listening = columns.nth(3)? == ACCEPTS;
+        let inode = columns.nth(2)?;
+        let (_, bound) = line.split_once(&format!(" {inode} "))?;
+        (is_listening && is_path(bound)).then_some(inode)
+    })
 }
 
 /// The inodes of the sockets that listen on a port.
-fn inodes(port: u16) -> HashSet<String> {
+pub(super) fn of_port(port: u16) -> HashSet<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(std::fs::read_to_string);
     tables.iter().flatten().flat_map(|table| listening(table, port)).collect()
 }
@@ -58,12 +84,38 @@ mod tests {
     }
 
     #[test]
+    fn unix_sockets_are_found_by_their_path() {
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+             00000000eb1ae6e0: 00000002 00000000 00010000 0001 01 12345 /run/api.sock\n\
+             00000000eb1ae6e1: 00000002 00000000 00010000 0001 01 12346 /run/api.sock.4711\n\
+             00000000eb1ae6e2: 00000003 00000000 00000000 0001 03 12347 /run/api.sock\n\
+             00000000eb1ae6e3: 00000002 00000000 00010000 0001 01 12348 /run/api.sock1\n\
+             00000000eb1ae6e4: 00000002 00000000 00010000 0001 01 12349\n\
+             00000000eb1ae6e5: 00000002 00000000 00010000 0001 01 12350 /run/my api.sock\n";
+        assert_eq!(listening_at(table, "/run/api.sock").collect::<Vec<_>>(), ["12345", "12346"]);
+        assert_eq!(listening_at(table, "/run/my api.sock").collect::<Vec<_>>(), ["12350"]);
+    }
+
+    #[test]
+    fn a_unix_socket_of_this_process_is_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("api.sock");
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let monitoring = of_port(port.local_addr().unwrap().port());
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let path = path.display().to_string();
+        assert_eq!(is_of_another(&monitoring, &of_path(&path)), Some(false));
+        drop(listener);
+        assert_eq!(is_of_another(&monitoring, &of_path(&path)), None);
+    }
+
+    #[test]
     fn the_sockets_of_one_process_are_its_own() {
         let bind = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let (first, second) = (bind(), bind());
         let port = |listener: &std::net::TcpListener| listener.local_addr().unwrap().port();
-        assert_eq!(is_of_another(port(&first), port(&second)), Some(false));
-        assert_eq!(owners(&inodes(port(&first))), Some(HashSet::from([std::process::id()])));
+        assert_eq!(is_of_another(&of_port(port(&first)), &of_port(port(&second))), Some(false));
+        assert_eq!(owners(&of_port(port(&first))), Some(HashSet::from([std::process::id()])));
     }
 
     #[test]
@@ -80,7 +132,8 @@ mod tests {
         let stdout = other.stdout.take().unwrap();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
         let port = line.trim().parse().unwrap();
-        assert_eq!(is_of_another(own.local_addr().unwrap().port(), port), Some(true));
+        let own = own.local_addr().unwrap().port();
+        assert_eq!(is_of_another(&of_port(own), &of_port(port)), Some(true));
         drop(other.stdin.take());
         other.wait().unwrap();
     }

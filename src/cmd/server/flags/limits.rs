@@ -103,9 +103,9 @@ pub(crate) struct SheddingFlags {
         value_name = "RATE"
     )]
     max_requests_per_second: PerSecond,
-    /// Burst size of the rate limit.
-    #[arg(long, alias = "burstSize", default_value = "0", value_parser = value::int, value_name = "CALLS")]
-    burst_size: i64,
+    /// Burst size of the rate limit; without it the calls of a second, or 0 if called as mixs.
+    #[arg(long, alias = "burstSize", value_parser = value::int, value_name = "CALLS")]
+    burst_size: Option<i64>,
     /// Fraction of the limits above that is reserved for checks: reports are rejected earlier. From 0 to 1.
     #[arg(long, default_value = "0", value_parser = value::fraction, value_name = "FRACTION")]
     load_shedding_check_reserve: f64,

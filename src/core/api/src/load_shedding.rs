@@ -60,8 +60,8 @@ pub struct LoadSheddingOptions {
     pub sample_half_life: SignedDuration,
     /// Calls per second; a Report counts its attribute sets; 0 means no such limit.
     pub max_requests_per_second: f64,
-    /// Calls admitted beyond the rate.
-    pub burst_size: i64,
+    /// Calls admitted at once, 0 or less for none; `None` for those of a second.
+    pub burst_size: Option<i64>,
     /// Share of both limits that reports may not use, from 0 to 1.
     pub check_reserve: f64,
     /// Whether callers above the mean usage are rejected first.
@@ -76,14 +76,24 @@ impl Default for LoadSheddingOptions {
             samples_per_second: f64::MAX,
             sample_half_life: SignedDuration::from_secs(1),
             max_requests_per_second: 0.0,
-            burst_size: 0,
+            burst_size: None,
             check_reserve: 0.0,
             fair: false,
         }
     }
 }
 
-/// `key=value …`.
+impl LoadSheddingOptions {
+    /// Calls admitted at once: without a setting those of a second, at least one if there is a rate.
+    fn burst(&self) -> f64 {
+        match self.burst_size {
+            Some(calls) => calls.max(0) as f64,
+            None => self.max_requests_per_second.max(0.0).ceil(),
+        }
+    }
+}
+
+/// `key=value …`, with the burst that is in effect.
 impl std::fmt::Display for LoadSheddingOptions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
@@ -94,7 +104,7 @@ impl std::fmt::Display for LoadSheddingOptions {
             self.samples_per_second,
             self.sample_half_life,
             self.max_requests_per_second,
-            self.burst_size
+            self.burst()
         )
     }
 }
@@ -117,7 +127,7 @@ impl LoadShedder {
             return None;
         }
         let rate = (options.max_requests_per_second > 0.0)
-            .then(|| RateLimit::new(options.max_requests_per_second, options.burst_size));
+            .then(|| RateLimit::new(options.max_requests_per_second, options.burst()));
         let threshold = options.average_latency_threshold.to_std_or_zero();
         let latency = (!threshold.is_zero()).then(|| {
             let half_life = options.sample_half_life.to_std_or_zero();

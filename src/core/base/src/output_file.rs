@@ -45,8 +45,7 @@ fn access(path: &Path, how: OutputUse) -> Result<&Path, String> {
     if existing.as_ref().is_ok_and(std::fs::Metadata::is_dir) {
         return Err(format!("`{name}` is a directory"));
     }
-    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let directory = directory.unwrap_or(Path::new("."));
+    let directory = directory_of(path);
     // The nearest one that exists, if those below it are created.
     let found = match how.creates_directories {
         true => directory.ancestors().find(|above| above.exists()).unwrap_or(directory),
@@ -86,6 +85,16 @@ pub fn create_in(directory: &Path) -> io::Result<()> {
     let path = directory.join(format!(".mixer-doctor-{}", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)
+}
+
+/// Creates and removes a file in the directory of `path`. Errors: it cannot be created.
+pub fn create_beside(path: &Path) -> io::Result<()> {
+    create_in(directory_of(path))
+}
+
+/// The directory of a file.
+pub fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn may_write(path: &Path) -> Result<(), String> {

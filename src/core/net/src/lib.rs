@@ -22,6 +22,7 @@ pub mod listener;
 pub mod peer;
 pub mod registry;
 pub mod service;
+pub mod socket_file;
 pub mod stream;
 pub mod tls;
 mod turns;

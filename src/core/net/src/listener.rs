@@ -1,6 +1,6 @@
 //! Listening sockets: TCP and unix.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use crate::address::ListenAddress;
 use crate::descriptors;
 use crate::http::Backoff;
 use crate::peer::Peer;
+use crate::socket_file::{self, SocketFile};
 use crate::stream::Socket;
 use mixer_base::rotate::os_text;
 
@@ -28,17 +29,27 @@ const SEND_BUFFER: usize = 128 * 1024;
 #[error("{0}")]
 pub struct ListenError(pub String);
 
+/// What a taken address is called.
+pub(crate) const IN_USE: &str = "address already in use";
+
+impl ListenError {
+    /// Whether somebody listens there already.
+    pub fn is_in_use(&self) -> bool {
+        self.0.contains(IN_USE)
+    }
+}
+
 /// A bound socket.
 #[derive(Debug)]
 pub enum Listener {
     /// TCP.
     Tcp(TcpAcceptor),
-    /// A unix socket; its file is removed when the listener is dropped.
+    /// A unix socket; its file is removed when the listener is dropped, unless another one has taken its place.
     Unix {
         /// The socket.
         listener: UnixListener,
         /// Its file; `None` for an inherited socket.
-        path: Option<PathBuf>,
+        file: Option<SocketFile>,
     },
 }
 
@@ -119,18 +130,23 @@ impl Listener {
                 };
                 let Some(mode) = socket_mode else {
                     let listener = UnixListener::bind(path).map_err(|e| refuse("bind", &e))?;
-                    return Ok(Listener::Unix { listener, path: Some(path.clone()) });
+                    let file = SocketFile::at(path).map_err(|e| refuse("stat", &e))?;
+                    return Ok(Listener::Unix { listener, file: Some(file) });
                 };
                 // Renamed into place after chmod, so that no client connects before the permissions apply.
                 let mut temporary = path.clone().into_os_string();
                 temporary.push(format!(".{}", std::process::id()));
                 let temporary = PathBuf::from(temporary);
                 let listener = UnixListener::bind(&temporary).map_err(|e| refuse("bind", &e))?;
-                let listener = Listener::Unix { listener, path: Some(temporary.clone()) };
+                let file = SocketFile::at(&temporary).map_err(|e| refuse("stat", &e))?;
+                let mut listener = Listener::Unix { listener, file: Some(file) };
                 std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(mode))
                     .map_err(|e| refuse("chmod", &e))?;
                 std::fs::rename(&temporary, path).map_err(|e| refuse("rename", &e))?;
-                Ok(listener.at(path))
+                if let Listener::Unix { file: Some(file), .. } = &mut listener {
+                    file.renamed_to(path);
+                }
+                Ok(listener)
             }
         }
     }
@@ -148,7 +164,7 @@ impl Listener {
             InheritedSocket::Tcp(socket) => Self::tcp(inherit_tcp(socket)?),
             InheritedSocket::Unix(socket) => {
                 socket.set_nonblocking(true)?;
-                Ok(Listener::Unix { listener: UnixListener::from_std(socket)?, path: None })
+                Ok(Listener::Unix { listener: UnixListener::from_std(socket)?, file: None })
             }
         }
     }
@@ -220,12 +236,12 @@ impl Listener {
         }
     }
 
-    /// The same socket after its file was renamed to `path`.
-    fn at(mut self, path: &Path) -> Self {
-        if let Listener::Unix { path: own, .. } = &mut self {
-            *own = Some(path.to_path_buf());
+    /// The file by which clients reach it; `None` for TCP and for inherited sockets.
+    pub fn file(&self) -> Option<&SocketFile> {
+        match self {
+            Listener::Unix { file, .. } => file.as_ref(),
+            Listener::Tcp(_) => None,
         }
-        self
     }
 
     /// The bound TCP address; `None` for unix sockets.
@@ -239,10 +255,20 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Listener::Unix { path: Some(path), .. } = self {
-            // The file may be removed already.
-            let _ = std::fs::remove_file(path);
+        // The socket is still open: as long as it is, no other file has the number of its inode.
+        if let Some(file) = self.file() {
+            file.remove();
         }
+    }
+}
+
+/// Refuses a path whose unix socket another process serves. Errors: as [`Listener::bind`].
+pub fn refuse_served_socket(path: &Path) -> Result<(), ListenError> {
+    let refuse = |why: &str| ListenError(format!("listen unix {}: {why}", path.display()));
+    match socket_file::is_served(path) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(refuse(&format!("bind: {IN_USE}"))),
+        Err(error) => Err(refuse(&format!("connect: {}", os_text(&error)))),
     }
 }
 
@@ -270,7 +296,7 @@ fn not_removed(path: &Path, why: &str) -> ListenError {
     ListenError(format!("unable to remove unix://{}: {why}", path.display()))
 }
 
-/// Opens a TCP socket; an empty host means all interfaces. Must run on an event loop.
+/// Opens a TCP socket; an empty host means all interfaces, those of IPv4 alone where there is no IPv6. Must run on an event loop.
 ///
 /// Errors: as [`Listener::bind`].
 pub fn bind_tcp(network: &str, address: &str) -> Result<TcpListener, ListenError> {
@@ -278,10 +304,35 @@ pub fn bind_tcp(network: &str, address: &str) -> Result<TcpListener, ListenError
         ListenError(format!("listen {network} {address}: {step}{}", os_text(error)))
     };
     let resolved = resolve(network, address).map_err(|e| refuse("", &e))?;
-    let socket = tcp_socket(resolved).map_err(|e| refuse("socket: ", &e))?;
-    socket.bind(&resolved.into()).map_err(|e| refuse("bind: ", &e))?;
+    let socket = open_tcp(network, resolved, bound_socket).map_err(|(step, e)| refuse(step, &e))?;
     socket.listen(BACKLOG).map_err(|e| refuse("listen: ", &e))?;
     TcpListener::from_std(socket.into()).map_err(|e| refuse("", &e))
+}
+
+/// Opens a socket at `address`, or at that of IPv4 that stands for it where there is no IPv6.
+fn open_tcp<S>(
+    network: &str,
+    address: SocketAddr,
+    open: impl Fn(SocketAddr) -> Result<S, (&'static str, std::io::Error)>,
+) -> Result<S, (&'static str, std::io::Error)> {
+    open(address).or_else(|(step, error)| match without_ipv6(network, address, &error) {
+        Some(instead) => open(instead),
+        None => Err((step, error)),
+    })
+}
+
+/// The address of IPv4 that stands for all of both families, if this error says that the machine has no IPv6.
+fn without_ipv6(network: &str, address: SocketAddr, error: &std::io::Error) -> Option<SocketAddr> {
+    let is_for_all = network != "tcp6" && address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let is_lacking = matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL));
+    (is_for_all && is_lacking).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
+}
+
+/// A socket that is bound. Errors: the step that failed.
+fn bound_socket(address: SocketAddr) -> Result<socket2::Socket, (&'static str, std::io::Error)> {
+    let socket = tcp_socket(address).map_err(|e| ("socket: ", e))?;
+    socket.bind(&address.into()).map_err(|e| ("bind: ", e))?;
+    Ok(socket)
 }
 
 /// Registers a TCP socket that was opened elsewhere with the current event loop. Errors: registration failed.
@@ -319,4 +370,71 @@ fn tcp_socket(address: SocketAddr) -> std::io::Result<socket2::Socket> {
         socket.set_only_v6(false)?;
     }
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine on which opening a socket of IPv6 fails with this number.
+    fn opened_without_ipv6(network: &str, address: &str, number: i32) -> Result<SocketAddr, String> {
+        let open = |address: SocketAddr| match address.is_ipv6() {
+            true => Err(("socket: ", std::io::Error::from_raw_os_error(number))),
+            false => Ok(address),
+        };
+        let resolved = resolve(network, address).unwrap();
+        open_tcp(network, resolved, open).map_err(|(step, error)| format!("{step}{}", os_text(&error)))
+    }
+
+    #[test]
+    fn without_ipv6_all_interfaces_are_those_of_ipv4() {
+        for number in [libc::EAFNOSUPPORT, libc::EADDRNOTAVAIL] {
+            for address in [":9091", "[::]:9091"] {
+                let all = Ok("0.0.0.0:9091".parse().unwrap());
+                assert_eq!(opened_without_ipv6("tcp", address, number), all, "{address}");
+            }
+        }
+        let refused = Err("socket: address family not supported by protocol".to_owned());
+        for (network, address) in [("tcp6", ":9091"), ("tcp", "[::1]:9091")] {
+            assert_eq!(opened_without_ipv6(network, address, libc::EAFNOSUPPORT), refused, "{address}");
+        }
+        let taken = opened_without_ipv6("tcp", ":9091", libc::EADDRINUSE);
+        assert_eq!(taken, Err(format!("socket: {IN_USE}")), "a port of IPv6 that is taken is no lack of it");
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_told_also_without_ipv6() {
+        let open = |address: SocketAddr| {
+            let number = if address.is_ipv6() { libc::EAFNOSUPPORT } else { libc::EADDRINUSE };
+            Err::<(), _>(("", std::io::Error::from_raw_os_error(number)))
+        };
+        let (_, error) = open_tcp("tcp", "[::]:80".parse().unwrap(), open).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_is_served_is_refused_and_its_file_outlives_others() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("api.sock");
+        let address = ListenAddress::Unix(path.clone());
+        for mode in [None, Some(0o600)] {
+            let first = Listener::bind(&address, mode).unwrap();
+            let refused = refuse_served_socket(&path).unwrap_err();
+            assert_eq!(refused.0, format!("listen unix {}: bind: {IN_USE}", path.display()));
+            assert!(refused.is_in_use());
+            // As another server does that does not ask.
+            remove_stale_socket(&path).unwrap();
+            let second = Listener::bind(&address, mode).unwrap();
+            assert!(first.file().unwrap().check().is_err());
+            assert_eq!(second.file().unwrap().check(), Ok(()));
+            drop(first);
+            assert_eq!(
+                second.file().unwrap().check(),
+                Ok(()),
+                "the end of the first leaves the file of the second"
+            );
+            drop(second);
+            assert!(!path.exists());
+        }
+    }
 }

@@ -27,7 +27,9 @@ use mixer_engine::runtime::{CacheDirectory, CacheMedium, Configurator, Runtime};
 use mixer_engine::snapshot::Snapshot;
 use mixer_net::address::ListenAddress;
 use mixer_net::connection::ConnectionLimits;
-use mixer_net::listener::{ListenError, Listener, bind_tcp, check_stale_socket, remove_stale_socket};
+use mixer_net::listener::{
+    ListenError, Listener, bind_tcp, check_stale_socket, refuse_served_socket, remove_stale_socket,
+};
 use mixer_net::service::WorkerService;
 use mixer_net::tls::{ServerTls, ServerTlsOptions, TlsError};
 use mixer_net::workers::WorkerGroup;
@@ -104,6 +106,11 @@ pub trait Effects: Send + Sync + 'static {
     /// Takes the sockets from socket activation.
     fn inherited_sockets(&self) -> Result<InheritedSockets, ListenError> {
         InheritedSockets::from_environment()
+    }
+
+    /// Refuses the socket of another server.
+    fn refuse_served_socket(&self, path: &Path) -> Result<(), ListenError> {
+        refuse_served_socket(path)
     }
 
     /// Removes a stale socket.

@@ -10,6 +10,7 @@
 //! | `dispatcher` | readiness | the configuration store is followed |
 //! | `configuration` | readiness | a configuration that may answer serves |
 //! | `tasks` | readiness | no task that calls need is down |
+//! | `socket` | readiness | clients reach the unix socket of the API by its path, if it has one |
 //!
 //! | component | degraded while |
 //! | --- | --- |
@@ -44,6 +45,7 @@ use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::{OnConfigError, Published, Runtime, UnenforcedSince, is_about_serving, place_of};
 use mixer_engine::snapshot::UnenforcedScope;
 use mixer_introspect::monitor;
+use mixer_net::socket_file::SocketFile;
 use mixer_net::workers::WorkerGroup;
 
 /// Interval of checks.
@@ -246,6 +248,8 @@ pub(super) struct Conditions {
     pub(super) decisions: Option<Arc<DecisionLog>>,
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
     pub(super) tasks: ProbeEmitter,
+    /// The file of the API's unix socket, if it was bound by this process.
+    pub(super) socket: Option<(SocketFile, ProbeEmitter)>,
     pub(super) degradations: Degradations,
     /// Age of the last heartbeat at which an event loop counts as stuck.
     pub(super) stuck_after: Duration,
@@ -303,6 +307,13 @@ impl Conditions {
         }
         let (workers, emitter) = &self.workers;
         emitter.set(stuck(workers, self.stuck_after));
+        if let Some((file, emitter)) = &self.socket {
+            let status = file.check();
+            // A server that stops removes the file, after it has said so.
+            if !workers.stopping().is_cancelled() {
+                emitter.set(status);
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use mixer_base::regular_file;
+use mixer_base::{output_file, regular_file};
 
 /// Maximum size of a file with a pid, in bytes.
 const MAX_FILE: u64 = 4 << 10;
@@ -34,9 +34,10 @@ impl PidFile {
         Ok(Self { path: Some(path.to_path_buf()) })
     }
 
-    /// Checks whether [`write`](Self::write) would fail, without writing.
+    /// Checks whether [`write`](Self::write) would fail, and leaves nothing.
     pub fn rehearse(path: &Path) -> io::Result<Self> {
         refuse_running(path)?;
+        output_file::create_beside(path)?;
         Ok(Self { path: None })
     }
 }
@@ -98,7 +99,11 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "1\n");
         std::fs::remove_file(&path).unwrap();
         drop(PidFile::rehearse(&path).unwrap());
-        assert!(!path.exists());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        let nowhere = directory.path().join("nowhere/mixer.pid");
+        let texts =
+            [PidFile::write(&nowhere), PidFile::rehearse(&nowhere)].map(|r| r.unwrap_err().to_string());
+        assert_eq!(texts[0], texts[1], "a trial fails as the start does");
     }
 
     #[test]

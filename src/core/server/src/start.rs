@@ -14,6 +14,7 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use self::configuration::FirstConfiguration;
+use super::activation::Endpoint;
 use super::controls::{Controls, Parts, Reload};
 use super::effects::Effects;
 use super::error::StartError;
@@ -24,8 +25,10 @@ use super::{InheritedSockets, ProbeOptions, ServerOptions};
 use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_base::log::Log;
 use mixer_base::metrics::{Collect, Collected, Family, Metrics};
+use mixer_base::output_file;
 use mixer_base::pool::AdapterPools;
 use mixer_base::probe::FileProbe;
+use mixer_base::rotate::os_text;
 use mixer_base::task::TaskCollector;
 use mixer_config::store::ConfigStore;
 use mixer_delivery::DeliveryCollector;
@@ -73,6 +76,8 @@ pub struct RehearsalReport {
     pub withheld: Option<String>,
     /// The components that would be degraded, with the reasons.
     pub degraded: Vec<(&'static str, String)>,
+    /// What the server would serve without, with the reasons.
+    pub lacking: Vec<(&'static str, String)>,
     /// Number of worker threads.
     pub workers: usize,
 }
@@ -191,7 +196,11 @@ impl Start<'_> {
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
         let served = self.health.readiness.emitter(CONFIGURATION, NOT_PUBLISHED);
         let tasks = self.health.readiness.emitter("tasks", "not looked at yet");
+        let socket = listener
+            .file()
+            .map(|file| (file.clone(), self.health.readiness.emitter("socket", "not looked at yet")));
         let conditions = Conditions {
+            socket,
             store: Arc::clone(&store),
             faults,
             on_config_error: self.options.config_on_error,
@@ -264,8 +273,32 @@ impl Start<'_> {
                 .into_iter()
                 .filter_map(|(component, state)| Some((component, state.err()?)))
                 .collect(),
+            lacking: self.lacking(),
             workers: workers.connections().len(),
         })
+    }
+
+    /// What a start would do without. A port of ControlZ that is taken may be that of a running server, which the start would replace.
+    fn lacking(&self) -> Vec<(&'static str, String)> {
+        let probes = [
+            ("liveness probe", &self.options.liveness_probe),
+            ("readiness probe", &self.options.readiness_probe),
+        ];
+        let probes = probes.into_iter().filter(|(_, probe)| probe.is_enabled());
+        let mut lacking: Vec<_> = probes
+            .filter_map(|(name, probe)| {
+                let error = output_file::create_beside(&probe.path).err()?;
+                Some((name, format!("`{}`: {}", probe.path.display(), os_text(&error))))
+            })
+            .collect();
+        let controlz = self.options.introspection.listen_address();
+        if let Some(address) = controlz.filter(|_| self.inherited.introspection.is_none())
+            && let Err(error) = self.effects.listen_http(Endpoint::Introspection, &address)
+            && !error.is_in_use()
+        {
+            lacking.push(("ControlZ", error.0));
+        }
+        lacking
     }
 
     /// Steps 6 to 12: tracing, the socket, the store, the begin of the first configuration.

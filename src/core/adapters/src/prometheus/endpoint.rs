@@ -1,7 +1,7 @@
 //! Shared by all prometheus handlers of a server: the metrics and the listener that exposes them.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -216,7 +216,6 @@ enum OpenError {
     Listener(io::Error),
 }
 
-/// All addresses, IPv4 and IPv6; IPv4 alone where there is no IPv6.
 /// The address of the endpoint: that of the server's settings, or the port on all interfaces.
 fn address_of(env: &Env) -> String {
     match env.commons.get::<MetricsAddress>().0.as_str() {
@@ -225,16 +224,13 @@ fn address_of(env: &Env) -> String {
     }
 }
 
+/// Without a host, all addresses, IPv4 and IPv6; IPv4 alone where there is no IPv6.
 fn listen(env: &Env) -> io::Result<TcpListener> {
-    let given = env.commons.get::<MetricsAddress>();
-    if !given.0.is_empty() {
-        let any = given.0.strip_prefix(':').map(|port| format!("[::]:{port}"));
-        return TcpListener::bind(any.unwrap_or_else(|| given.0.clone()));
-    }
-    let port = env.metrics_port;
-    match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
+    let address = address_of(env);
+    let Some(port) = address.strip_prefix(':') else { return TcpListener::bind(&address) };
+    match TcpListener::bind(format!("[::]:{port}")) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
+            TcpListener::bind(format!("0.0.0.0:{port}"))
         }
         other => other,
     }

@@ -113,8 +113,7 @@ struct Bucket {
 }
 
 impl RateLimit {
-    pub(super) fn new(per_second: f64, burst: i64) -> Self {
-        let burst = burst.max(0) as f64;
+    pub(super) fn new(per_second: f64, burst: f64) -> Self {
         Self { per_second, burst, bucket: Mutex::new(Bucket { tokens: burst, filled: Instant::now() }) }
     }
 

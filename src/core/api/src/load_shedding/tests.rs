@@ -4,14 +4,14 @@ use mixer_base::metrics::{Family, Metrics};
 
 #[test]
 fn a_bucket_without_burst_admits_nothing() {
-    let limit = RateLimit::new(100.0, 0);
+    let limit = RateLimit::new(100.0, 0.0);
     assert!(limit.exceeded(1, 0.0, Instant::now() + Duration::from_secs(5)).is_some());
     assert!(limit.exceeded(0, 0.0, Instant::now()).is_none(), "a report without bags costs nothing");
 }
 
 #[test]
 fn tokens_refill_at_the_rate_and_rejections_take_none() {
-    let limit = RateLimit::new(10.0, 2);
+    let limit = RateLimit::new(10.0, 2.0);
     let start = Instant::now();
     assert!(limit.exceeded(2, 0.0, start).is_none());
     assert!(limit.exceeded(2, 0.0, start + Duration::from_millis(100)).is_some());
@@ -39,6 +39,36 @@ fn a_server_that_rejected_everything_recovers() {
     assert!(limit.exceeded(1.0, start + Duration::from_secs(1)).is_none());
 }
 
+#[test]
+fn without_a_burst_size_a_second_of_calls_passes_at_once() {
+    for (rate, burst_size, admitted) in [
+        (3.0, None, 3),
+        (2.5, None, 3),
+        (0.1, None, 1),
+        (3.0, Some(1), 1),
+        (3.0, Some(0), 0),
+        (3.0, Some(-1), 0),
+    ] {
+        let shedder = shedder(|o| (o.max_requests_per_second, o.burst_size) = (rate, burst_size));
+        let now = Instant::now();
+        let calls = (0..5).filter(|_| shedder.admit_at(check(1), now).is_ok()).count();
+        assert_eq!(calls, admitted, "{rate} {burst_size:?}");
+    }
+    let shown = |burst_size, max_requests_per_second| {
+        let options =
+            LoadSheddingOptions { burst_size, max_requests_per_second, ..LoadSheddingOptions::default() };
+        options.to_string().rsplit('=').next().map(str::to_owned)
+    };
+    for (shown, told) in [
+        (shown(None, 0.0), "0"),
+        (shown(None, 2.5), "3"),
+        (shown(Some(0), 2.5), "0"),
+        (shown(Some(7), 2.5), "7"),
+    ] {
+        assert_eq!(shown.as_deref(), Some(told));
+    }
+}
+
 fn check(cost: usize) -> Demand {
     Demand { cost, is_report: false, caller: 0 }
 }
@@ -47,7 +77,7 @@ fn shedder(change: impl FnOnce(&mut LoadSheddingOptions)) -> LoadShedder {
     let mut options = LoadSheddingOptions {
         mode: LoadSheddingMode::Enforce,
         max_requests_per_second: 100.0,
-        burst_size: 10,
+        burst_size: Some(10),
         ..LoadSheddingOptions::default()
     };
     change(&mut options);
@@ -114,7 +144,7 @@ fn calls_over_the_limits_count_in_both_modes() {
         let options = LoadSheddingOptions {
             mode,
             max_requests_per_second: 1.0,
-            burst_size: 1,
+            burst_size: Some(1),
             ..LoadSheddingOptions::default()
         };
         let throttled = Metrics::new().counter(Family::LoadSheddingThrottled, &[]);

@@ -117,7 +117,13 @@ const DEPENDENT: &[Dependent] = &[
         sheds,
         "--load-shedding-mode enforce or logonly"
     ),
-    dependent!("--burst-size": load_shedding.burst_size, limits_rate, "--max-requests-per-second"),
+    Dependent {
+        flag: "--burst-size",
+        // 0 endangers nobody where nothing is limited.
+        is_set: |o, _| o.load_shedding.burst_size.is_some_and(|calls| calls != 0),
+        has_effect: limits_rate,
+        needs: "--max-requests-per-second",
+    },
     dependent!(
         "--latency-samples-per-second": load_shedding.samples_per_second, limits_latency, "--average-latency-threshold"
     ),
@@ -235,6 +241,12 @@ impl ServerOptions {
                 )));
             }
         }
+        if self.config_wait_timeout <= SignedDuration::ZERO {
+            let timeout = self.config_wait_timeout;
+            return Err(OptionsError(format!(
+                "no configuration is there in time with --config-wait-timeout {timeout}: it must be > 0s"
+            )));
+        }
         let defaults = Self::default();
         let lost = DEPENDENT.iter().find(|row| (row.is_set)(self, &defaults) && !(row.has_effect)(self));
         lost.map_or(Ok(()), |Dependent { flag, needs, .. }| {
@@ -307,7 +319,7 @@ mod tests {
             |o| o.load_shedding.average_latency_threshold = SignedDuration::from_secs(1),
             enforce,
         ),
-        ("--burst-size", |o| o.load_shedding.burst_size = 5, shed),
+        ("--burst-size", |o| o.load_shedding.burst_size = Some(5), shed),
         (
             "--latency-samples-per-second",
             |o| o.load_shedding.samples_per_second = 5.0,
@@ -489,6 +501,25 @@ mod tests {
         assert_eq!(options.check(), Ok(()), "Istio Mixer knows no such check");
         options.envoy_ratelimit_http_address.clear();
         assert_eq!(refused(&options), Ok(()), "the services are off, which is meant");
+    }
+
+    #[test]
+    fn a_burst_of_nothing_needs_no_rate() {
+        let mut options = ServerOptions::default();
+        options.load_shedding.burst_size = Some(0);
+        assert_eq!(refused(&options), Ok(()), "as files of --print-config have it");
+    }
+
+    #[test]
+    fn a_start_that_waits_for_no_configuration_is_refused() {
+        for (timeout, shown) in [(SignedDuration::ZERO, "0s"), (SignedDuration::from_secs(-1), "-1s")] {
+            let options = ServerOptions { config_wait_timeout: timeout, ..ServerOptions::default() };
+            let text = format!(
+                "no configuration is there in time with --config-wait-timeout {shown}: it must be > 0s"
+            );
+            assert_eq!(refused(&options), Err(text));
+            assert_eq!(options.check(), Ok(()), "Istio Mixer says that it exceeded its timeout");
+        }
     }
 
     #[test]

@@ -39,6 +39,10 @@ impl Start<'_> {
             return Listener::inherit(socket).map_err(|e| refuse(e.to_string()));
         }
         if let ListenAddress::Unix(path) = address {
+            // compat(1.3): mixs takes the socket of another server; pinned by the test of it in server/sockets.rs.
+            if !self.options.problems_as_istio_mixer {
+                self.effects.refuse_served_socket(path).map_err(|e| refuse(e.to_string()))?;
+            }
             self.effects.remove_socket(path)?;
         }
         self.effects.listen(address, self.options.socket_mode).map_err(|e| refuse(e.to_string()))

@@ -584,15 +584,105 @@ fn a_dry_run_has_no_side_effects() {
     let place = Place::new();
     let running = StdUnixListener::bind(place.path("api.sock")).unwrap();
     std::fs::write(place.path("live"), "of another process").unwrap();
+    let error = Server::rehearse(&place.options()).err().unwrap().text;
+    assert!(error.ends_with("api.sock: bind: address already in use"), "as with a port: {error}");
+    assert!(std::os::unix::net::UnixStream::connect(place.path("api.sock")).is_ok());
+    drop(running);
     let report = Server::rehearse(&place.options()).map_err(|e| e.text).unwrap();
     assert_eq!(report.configured, [1, 1, 1]);
     assert_eq!(report.problems, [0, 0]);
     assert_eq!(report.workers, 2);
-    assert!(std::os::unix::net::UnixStream::connect(place.path("api.sock")).is_ok());
+    assert_eq!(report.lacking, []);
+    assert!(place.path("api.sock").exists(), "what an earlier process left is not removed");
     assert_eq!(std::fs::read_to_string(place.path("live")).unwrap(), "of another process");
     assert!(!place.path("mixer.pid").exists());
-    drop(running);
     let wrong = ServerOptions { address: "foo://x".to_owned(), ..place.options() };
     let error = Server::rehearse(&wrong).err().unwrap().text;
     assert_eq!(error, "unable to listen: listen foo: unknown network foo");
+}
+
+#[test]
+fn a_dry_run_tells_what_a_start_would_lack() {
+    let place = Place::new();
+    let mut options = place.options();
+    options.pid_file = place.path("nowhere/mixer.pid");
+    let error = Server::rehearse(&options).err().unwrap().text;
+    let started = Server::start_with(&options, &Faulty::new(Step::Nothing)).err().unwrap().text;
+    assert_eq!(error, started);
+    assert!(error.starts_with("unable to write the pid file "), "{error}");
+
+    let mut options = place.options();
+    options.liveness_probe.path = place.path("nowhere/live");
+    options.introspection.address = "192.0.2.1".to_owned();
+    options.introspection.token_file = place.path("token");
+    std::fs::write(place.path("token"), "a token of ControlZ").unwrap();
+    let report = Server::rehearse(&options).map_err(|e| e.text).unwrap();
+    let lacking: Vec<_> = report.lacking.iter().map(|(what, why)| (*what, why.as_str())).collect();
+    let [("liveness probe", probe), ("ControlZ", controlz)] = lacking[..] else { panic!("{lacking:?}") };
+    assert!(probe.ends_with("/nowhere/live`: no such file or directory"), "{probe}");
+    assert!(controlz.ends_with("bind: cannot assign requested address"), "{controlz}");
+
+    // That may be the port of the server that runs.
+    let options = place.options();
+    let _taken = StdListener::bind(("127.0.0.1", place.ports[2])).unwrap();
+    assert_eq!(Server::rehearse(&options).map_err(|e| e.text).unwrap().lacking, []);
+}
+
+#[test]
+fn the_socket_of_another_server_is_refused_but_not_as_istio_mixer() {
+    let place = Place::new();
+    let path = place.path("api.sock");
+    let running = StdUnixListener::bind(&path).unwrap();
+    let start = |problems_as_istio_mixer| {
+        let options = ServerOptions { problems_as_istio_mixer, ..place.options() };
+        Server::start_with(&options, &Faulty::new(Step::Nothing)).map_err(|e| e.text)
+    };
+    let refused = format!("unable to listen: listen unix {}: bind: address already in use", path.display());
+    assert_eq!(start(false).err(), Some(refused));
+    assert!(std::os::unix::net::UnixStream::connect(&path).is_ok(), "it is still that of the first");
+    let second = start(true).unwrap();
+    drop(running);
+    assert!(std::os::unix::net::UnixStream::connect(&path).is_ok(), "it is that of the second");
+    assert!(second.stop().is_complete());
+    assert!(!path.exists());
+    // What an earlier process left is replaced.
+    drop(StdUnixListener::bind(&path).unwrap());
+    assert!(start(false).unwrap().stop().is_complete());
+}
+
+#[test]
+fn a_server_whose_socket_has_another_file_is_not_ready() {
+    let place = Place::new();
+    let effects = Faulty::new(Step::Nothing);
+    let server = Server::start_with(&place.options(), &effects).map_err(|e| e.text).unwrap();
+    let ready = Availability::clone(&server.controls().health.readiness);
+    let wait_for = |holds: &dyn Fn(&Result<(), String>) -> bool| {
+        for _ in 0..500 {
+            if holds(&ready.status()) {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    };
+    assert!(wait_for(&|status| status.is_ok()), "{:?}", ready.status());
+    let path = place.path("api.sock");
+    std::fs::rename(&path, place.path("away")).unwrap();
+    let told = |text: &'static str| {
+        move |status: &Result<(), String>| status.as_ref().is_err_and(|why| why.contains(text))
+    };
+    assert!(wait_for(&told("api.sock` was removed")), "{:?}", ready.status());
+    let other = StdUnixListener::bind(&path).unwrap();
+    assert!(wait_for(&told("is not the file of this server any more")), "{:?}", ready.status());
+    std::fs::remove_file(&path).unwrap();
+    std::fs::rename(place.path("away"), &path).unwrap();
+    assert!(wait_for(&|status| status.is_ok()), "{:?}", ready.status());
+    std::fs::remove_file(&path).unwrap();
+    drop(other);
+    let other = StdUnixListener::bind(&path).unwrap();
+    assert!(server.stop().is_complete());
+    assert!(std::os::unix::net::UnixStream::connect(&path).is_ok(), "the file of the other one stays");
+    drop(other);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(place.left_behind(&effects), Vec::<String>::new());
 }
