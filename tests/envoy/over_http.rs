@@ -123,6 +123,54 @@ fn closed_settings_deny_what_overload_leaves_undecided() {
     }
 }
 
+/// Every request that is denied is counted as denied, whoever counts: those without a decision, and those that no rule sees.
+#[test]
+fn what_is_denied_without_a_decision_is_recorded_and_counted_as_denied() {
+    let policy = denials() + &settings("{errorMode: closed, cache: {entries: 0}}");
+    let endpoint = Endpoint::start(&policy, &["--config-on-error=keep-last"]);
+    let server = &endpoint._server;
+    let sum = |family: &str, wanted: &[&str]| -> u64 {
+        let metrics = http_with("GET", &server.monitoring_url("/metrics"), &[], "").expect("metrics").body;
+        let lines = metrics.lines().filter(|line| line.starts_with(&format!("{family}{{")));
+        let lines = lines.filter(|line| wanted.iter().any(|text| line.contains(text)));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    let results = ["result=\"deny\"", "result=\"error_denied\""];
+    // The endpoint was asked for `/` until it listened.
+    let before = sum("bridge_check_total", &results);
+    assert_eq!(endpoint.get("/check/broken", &[]).0, 403);
+    assert_eq!(endpoint.get("/check/denied", &[]).0, 403);
+    assert_eq!(endpoint.get("/outside", &[]).0, 404);
+    let large = "y".repeat(5 << 20);
+    // The answer may come before all of the body is sent.
+    let answer = http_with("POST", &endpoint.url("/check/large"), &[], &large);
+    assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status == 413));
+    let counted = wait_for(DEADLINE, || (sum("bridge_check_total", &results) == before + 4).then_some(()));
+    assert!(counted.is_some(), "{before} before, then {}", sum("bridge_check_total", &results));
+    assert_eq!(sum("mixer_check_denials_total", &["code="]), before + 4);
+    let url = format!("http://127.0.0.1:{}/denialj/", server.ports.ctrlz);
+    let recorded = http_with("GET", &url, &[], "").expect("the denials").body;
+    let recorded: serde_json::Value = serde_json::from_str(&recorded).expect("JSON");
+    for (path, status, cure) in [
+        ("/broken", "INTERNAL", "without a decision, refused by check.errorMode: closed"),
+        ("/outside", "NOT_FOUND", "outside of `/check` and is refused; set path_prefix"),
+        ("/check/large", "INVALID_ARGUMENT", "max_request_bytes"),
+    ] {
+        let is_of = |denial: &&serde_json::Value| {
+            let attributes = denial["attributes"].as_array().into_iter().flatten();
+            attributes.into_iter().any(|pair| pair[0] == "request.url_path" && pair[1] == path)
+        };
+        let denial = recorded.as_array().into_iter().flatten().find(is_of);
+        let denial = denial.unwrap_or_else(|| panic!("no {path} in {recorded}"));
+        assert_eq!(
+            (denial["kind"].as_str(), denial["status"].as_str()),
+            (Some("server"), Some(status)),
+            "{denial}"
+        );
+        assert!(denial["message"].as_str().is_some_and(|text| text.contains(cure)), "{denial}");
+    }
+}
+
 #[test]
 fn the_source_address_is_absent_unless_a_setting_names_it() {
     let block = |name: &str| {

@@ -18,6 +18,7 @@ use mixer_base::dial::dial;
 use mixer_base::output_file::{self, Obstacle, OutputUse};
 use mixer_base::rotate::os_text;
 use mixer_base::secrets::mask_address;
+use mixer_engine::decision::{RecordingOptions, full_recording};
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
 use mixer_net::tls;
@@ -277,6 +278,7 @@ fn files(options: &ServerOptions, findings: &mut Vec<Finding>) {
     for (check, path, how) in all.into_iter().filter(|(_, path, _)| !path.as_os_str().is_empty()) {
         findings.push(appendable(check, &path, how));
     }
+    findings.extend(recording(&options.decisions.recording));
     for (check, path) in [
         ("pid file", &options.pid_file),
         ("liveness probe", &options.liveness_probe.path),
@@ -299,6 +301,19 @@ fn appendable(check: &'static str, path: &Path, how: OutputUse) -> Finding {
             fail(check, why, "create the directory, writable by the server, or correct the path")
         }
     }
+}
+
+/// A recording that is full: the server records nothing more.
+fn recording(options: &RecordingOptions) -> Option<Finding> {
+    if options.path.as_os_str().is_empty() {
+        return None;
+    }
+    let why = full_recording(options).ok().flatten()?;
+    Some(warn(
+        "recording",
+        why,
+        "for traffic without an end, use --decision-log, which `mixer diff` reads as well",
+    ))
 }
 
 /// A file that is created or replaced.
@@ -368,4 +383,23 @@ async fn collector(url: &str) -> Finding {
         format!("{url}: {why}"),
         "calls do not wait for the collector; spans are lost until it is reachable",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_without_room_is_a_warning() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("calls.jsonl");
+        std::fs::write(&path, "{}\n{}\n").unwrap();
+        let of = |path: &Path, max_calls| {
+            recording(&RecordingOptions { path: path.to_owned(), max_calls, max_bytes: 100 })
+        };
+        let finding = of(&path, 2).unwrap();
+        assert_eq!(finding.verdict, CheckStatus::Warn);
+        assert!(finding.detail.contains("is full"), "{}", finding.detail);
+        assert!(of(&path, 3).is_none() && of(Path::new(""), 0).is_none());
+    }
 }

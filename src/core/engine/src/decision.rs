@@ -18,7 +18,7 @@ pub use answer::{Answer, AnswerFailure, DirectiveText, HeaderText, QuotaText, Re
 pub(crate) use attributes::attribute_map;
 pub use attributes::{AttributeMap, owned_attributes, owned_value};
 pub use call::{AnsweredCall, CALLER_PRINCIPAL, CallAnswer, CallerText, Method};
-pub use log::{DecisionLog, DecisionTargets, LogError};
+pub use log::{DecisionLog, DecisionTargets, LogError, full_recording};
 pub use mask::{DEFAULT_MASKS, MASKED, undeclared_masks};
 pub use mixer_base::rpc_code::parse as status_code;
 pub use options::{DecisionLogOptions, DecisionOptions, RecordingOptions, Select};

@@ -1,13 +1,15 @@
 //! Recent denied checks, for debugging.
 //!
 //! Every denial is counted by status code, by [group](DenialGroup) and by rule, per shard. A limited number per second and worker is recorded with its encoded request
-//! in a ring buffer of [`KEPT`] slots of fixed size, 1 MiB in all, allocated at the first denial: recording copies bytes and
-//! allocates nothing. Requests are decoded, truncated and masked when they are read.
+//! in a ring buffer of [`KEPT`] slots of fixed size, 1 MiB in all, allocated at the first denial: recording copies bytes. Requests are decoded,
+//! truncated and masked when they are read. Of one that does not fit, the attributes that the answer depends on are recorded first.
 //!
 //! The ring is not a `BoundedTable`: it has no keys, its bytes are fixed, and its entries are overwritten in place.
 
+mod attributes;
 mod groups;
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -16,17 +18,17 @@ use parking_lot::Mutex;
 
 pub use self::groups::{DenialGroup, DenialGroups, MAX_GROUPS};
 
+use self::attributes::{Fitting, Listed};
 use self::groups::Groups;
 use crate::routing::Refuser;
 use crate::secret_values::SecretValues;
 use crate::snapshot::Snapshot;
 use mixer_attribute::request::CheckRequest;
-use mixer_attribute::text::text;
-use mixer_attribute::{AttributeBag, OwnedAttributes, Value, Vocabulary};
+use mixer_attribute::{AttributeBag, OwnedAttributes, Vocabulary};
 use mixer_base::log::RateLimit;
 use mixer_base::metrics::{Collect, Collected, Family};
 use mixer_base::rpc_code;
-use mixer_base::secrets::{SecretNames, mask_value};
+use mixer_base::secrets::SecretNames;
 use mixer_base::shard::{self, ShardedCounters};
 use mixer_base::time::Moment;
 
@@ -34,12 +36,12 @@ use mixer_base::time::Moment;
 pub const KEPT: usize = 256;
 /// Maximum number of denials recorded per second and worker, and of those whose group has no recent one.
 pub const KEPT_A_SECOND: u32 = 20;
-/// Bytes of a slot, which holds message and request. A request that does not fit is recorded without its attributes.
+/// Bytes of a slot, which holds the message, names and the request, or as much of it as there is room for.
 const SLOT: usize = 4096;
 /// Maximum number of attributes of a denial; each entry of a map counts.
-const MAX_ATTRIBUTES: usize = 96;
-/// Maximum characters of a value, and bytes of a message.
-const MAX_VALUE: usize = 200;
+pub const MAX_ATTRIBUTES: usize = 96;
+/// Characters of a value that are left of one for which there is no room, and most bytes of a message.
+pub const MAX_VALUE: usize = 200;
 /// Most bytes of the name of what refused a request: the full name of a rule, whose parts have at most 1 KiB, is never cut.
 const MAX_NAME: usize = 2100;
 
@@ -52,7 +54,8 @@ pub enum DeniedBy<'r> {
     Quota(&'r str),
     /// A limit of Envoy's descriptors: domain and keys.
     Limit(&'r str),
-    /// The server itself: the request cannot be evaluated, or names no namespace.
+    /// The server itself: the request cannot be evaluated, names no namespace, is outside of what is served, or the settings refuse what ends
+    /// without a decision.
     Server,
 }
 
@@ -156,8 +159,15 @@ pub struct Denial {
     pub snapshot: u64,
     /// Whether the answer is from the check cache.
     pub cached: bool,
-    /// `name` or `name[key]`, and the value as text; secrets are masked. `None` for a request larger than a slot.
+    /// `name` or `name[key]`, and the value as text; secrets are masked. `None` for a request that could not be recorded. Those that the answer
+    /// depends on come first where there is no room for all.
     pub attributes: Option<Vec<(String, String)>>,
+    /// Those of them whose values are cut, which end in `…`.
+    pub cut: Vec<String>,
+    /// Those of them whose values are masked, or a part of them.
+    pub masked: Vec<String>,
+    /// How many attributes there was no room for.
+    pub left_out: usize,
 }
 
 /// The recent denials of a server.
@@ -201,8 +211,12 @@ struct RecordedDenial {
     by: usize,
     /// Whether the message is longer.
     is_cut: bool,
-    /// Length in bytes; `None` if it did not fit.
+    /// Length in bytes of the names of what the answer depends on.
+    referenced: usize,
+    /// Length in bytes; `None` if nothing of it fits.
     request: Option<usize>,
+    /// How many attributes are left out, if not all of the request fits.
+    left_out: Option<usize>,
 }
 
 impl std::fmt::Debug for Denials {
@@ -242,7 +256,7 @@ impl Denials {
 
     /// Counts a denial by a snapshot of a request with these attributes, and records it with the encoded CheckRequest of `request` within the
     /// rate limit. Cost: additions and an uncontended lock; a lock and a copy for recorded ones. Allocates the ring, at the first denial, and
-    /// for a group that is not known.
+    /// for a group that is not known, and for what is recorded.
     #[cold]
     pub fn record<R: AsRef<[u8]>>(
         &self,
@@ -260,15 +274,12 @@ impl Denials {
             limit.all.admit().is_some() || (lacks_sample && limit.of_groups.admit().is_some())
         });
         if is_recorded {
-            self.groups.note_sample(group, self.keep(refusal, snapshot, request().as_ref()));
+            self.groups.note_sample(group, self.keep(refusal, snapshot, bag, request().as_ref()));
         }
     }
 
     /// Puts a denial into the ring and returns its id.
-    fn keep(&self, refusal: Refusal<'_>, snapshot: &Snapshot, request: &[u8]) -> u64 {
-        let text = refusal.message;
-        let message = text.get(..text.floor_char_boundary(MAX_VALUE)).unwrap_or_default().as_bytes();
-        let is_cut = message.len() < text.len();
+    fn keep(&self, refusal: Refusal<'_>, snapshot: &Snapshot, bag: &AttributeBag<'_>, request: &[u8]) -> u64 {
         // The name, without an allocation unless it is cut.
         let mut buffer = [0; MAX_NAME];
         let parts = || refusal.by.parts().into_iter().filter(|part| !part.is_empty()).enumerate();
@@ -282,6 +293,22 @@ impl Denials {
             let length = buffer.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count();
             buffer.get(..length).unwrap_or_default()
         };
+        let referenced = attributes::referenced(refusal.by, bag);
+        let room = SLOT.saturating_sub(MAX_VALUE + by.len() + referenced.len());
+        let reduced =
+            (request.len() > room).then(|| attributes::fitting(bag, &referenced, &snapshot.secrets, room));
+        // What is secret in the message is known of the whole request alone.
+        let text = match reduced {
+            None => Cow::Borrowed(refusal.message),
+            Some(_) => Cow::Owned(SecretValues::of(bag, &snapshot.secrets).mask(refusal.message)),
+        };
+        let message = text.get(..text.floor_char_boundary(MAX_VALUE)).unwrap_or_default().as_bytes();
+        let is_cut = message.len() < text.len();
+        let (request, left_out) = match &reduced {
+            None => (Some(request), None),
+            Some(Some(Fitting { request, left_out })) => (Some(&**request), Some(*left_out)),
+            Some(None) => (None, None),
+        };
         let mut ring = self.ring.lock();
         if ring.bytes.is_empty() {
             ring.kept.reserve_exact(KEPT);
@@ -294,15 +321,14 @@ impl Denials {
             ring.kept.pop_front();
         }
         let mut rest = ring.bytes.get_mut(slot(id)..slot(id) + SLOT).unwrap_or_default();
-        for text in [message, by] {
+        for text in [message, by, &referenced] {
             let (first, after) = rest.split_at_mut(text.len().min(rest.len()));
             first.copy_from_slice(text.get(..first.len()).unwrap_or_default());
             rest = after;
         }
-        let fitting = rest.get_mut(..request.len());
-        let request = fitting.map(|buffer| {
-            buffer.copy_from_slice(request);
-            request.len()
+        let request = request.and_then(|request| {
+            rest.get_mut(..request.len())?.copy_from_slice(request);
+            Some(request.len())
         });
         ring.kept.push_back(RecordedDenial {
             id,
@@ -315,7 +341,9 @@ impl Denials {
             message: message.len(),
             by: by.len(),
             is_cut,
+            referenced: referenced.len(),
             request,
+            left_out,
         });
         id
     }
@@ -358,7 +386,7 @@ impl Denials {
 
 impl Ring {
     fn copy(&self, kept: &RecordedDenial) -> Vec<u8> {
-        let length = kept.message + kept.by + kept.request.unwrap_or(0);
+        let length = kept.message + kept.by + kept.referenced + kept.request.unwrap_or(0);
         self.bytes.get(slot(kept.id)..slot(kept.id) + length).unwrap_or_default().to_vec()
     }
 }
@@ -366,18 +394,22 @@ impl Ring {
 impl RecordedDenial {
     fn read(&self, bytes: &[u8], vocabulary: &Vocabulary) -> Denial {
         let (message, rest) = bytes.split_at_checked(self.message).unwrap_or_default();
-        let (by, request) = rest.split_at_checked(self.by).unwrap_or_default();
+        let (by, rest) = rest.split_at_checked(self.by).unwrap_or_default();
+        let (referenced, request) = rest.split_at_checked(self.referenced).unwrap_or_default();
         let decoded = self.request.and_then(|_| {
             let arena = Bump::new();
             let request = CheckRequest::decode(request, &arena).ok()?;
             let bag = AttributeBag::new(&request.attributes, None, vocabulary, &arena);
-            Some((attributes(&bag, &self.secrets), SecretValues::of(&bag, &self.secrets)))
+            let listed = attributes::list(&bag, &self.secrets, referenced, self.left_out);
+            Some((listed, SecretValues::of(&bag, &self.secrets)))
         });
-        let (attributes, secrets) = decoded.unzip();
+        let (listed, secrets) = decoded.unzip();
         let mut message = secrets.unwrap_or_default().mask(&String::from_utf8_lossy(message));
         if self.is_cut {
             message.push('…');
         }
+        let attributes = listed.as_ref().map(|listed| listed.attributes.clone());
+        let Listed { cut, masked, left_out, .. } = listed.unwrap_or_default();
         Denial {
             id: self.id,
             time: self.time,
@@ -388,6 +420,9 @@ impl RecordedDenial {
             snapshot: self.snapshot,
             cached: self.cached,
             attributes,
+            cut,
+            masked,
+            left_out,
         }
     }
 }
@@ -423,46 +458,6 @@ fn cut(mut text: String, most: usize) -> String {
         text.push('…');
     }
     text
-}
-
-fn truncated(text: &str) -> String {
-    match text.char_indices().nth(MAX_VALUE) {
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
-        None => text.to_owned(),
-    }
-}
-
-/// Names and values for display.
-fn attributes(bag: &AttributeBag<'_>, secrets: &SecretNames) -> Vec<(String, String)> {
-    let mut list = Vec::new();
-    for named in bag.all() {
-        let Some(value) = named.value else { continue };
-        let name = String::from_utf8_lossy(named.name).into_owned();
-        match value {
-            Value::StringMap(map) => {
-                for (key, value) in map.entries {
-                    let key = String::from_utf8_lossy(key);
-                    let value = String::from_utf8_lossy(value);
-                    let shown = if secrets.is_secret(&name) {
-                        secrets.mask_value(&name, &value)
-                    } else {
-                        mask_value(&key, &value)
-                    };
-                    list.push((format!("{name}[{key}]"), truncated(&shown)));
-                }
-            }
-            value => {
-                let shown = truncated(&secrets.mask_value(&name, &text(value).to_string()));
-                list.push((name, shown));
-            }
-        }
-        if list.len() >= MAX_ATTRIBUTES {
-            break;
-        }
-    }
-    list.truncate(MAX_ATTRIBUTES);
-    list.sort();
-    list
 }
 
 #[cfg(test)]

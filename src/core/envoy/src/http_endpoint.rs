@@ -218,14 +218,15 @@ impl Endpoint {
     ) -> (Code, HttpResponse) {
         call.is_refused = true;
         // For Envoy 503 is an error, so that its failure mode decides, and every other status is an answer.
-        let refused = |code: Code, status: StatusCode, text: &str| {
-            let result = if status == StatusCode::SERVICE_UNAVAILABLE { "error" } else { "deny" };
-            let error = GrpcError::new(code, text.trim_end());
-            self.service.undecided_http(result, &error, &head.headers, || {
+        let refused_since = |code: Code, status: StatusCode, text: &str, why: &str| {
+            let error = GrpcError::new(code, why);
+            let is_denied = status != StatusCode::SERVICE_UNAVAILABLE;
+            self.service.undecided_http(is_denied, &error, &head.headers, || {
                 check_request(&head.method, path, &head.headers, None, &Bytes::new()).encode_to_vec()
             });
             (code, plain(status, text))
         };
+        let refused = |code, status, text: &str| refused_since(code, status, text, text.trim_end());
         if has_two_hosts(head) {
             return refused(Code::InvalidArgument, StatusCode::BAD_REQUEST, TWO_HOSTS);
         }
@@ -241,11 +242,11 @@ impl Endpoint {
             let prefix = &config.settings.check.http_path_prefix;
             // Before the body is read: 404 denies the request.
             let Some(check) = http_paths::strip_prefix(path, prefix) else {
-                mixer_base::warn_limited!(
-                    1,
+                let why = format!(
                     "a check over HTTP is outside of `{prefix}` and is refused; set path_prefix of ext_authz, or check.httpPathPrefix"
                 );
-                return refused(Code::NotFound, StatusCode::NOT_FOUND, OUTSIDE);
+                mixer_base::warn_limited!(1, "{why}");
+                return refused_since(Code::NotFound, StatusCode::NOT_FOUND, OUTSIDE, &why);
             };
             (check, source_ip(&head.headers, &config.http_source_ip))
         };
@@ -257,7 +258,7 @@ impl Endpoint {
                 let (code, status, text) = refusal.answer();
                 return match status.is_server_error() {
                     true => (code, self.undecided(&GrpcError::new(code, text.trim_end()))),
-                    false => refused(code, status, text),
+                    false => refused_since(code, status, text, refusal.why()),
                 };
             }
         };

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Server, configuration, excerpt, format, parameter, plot};
+use super::{Server, configuration, excerpt, explain, format, parameter, plot};
 use mixer_base::log::escaped;
 use mixer_config::store::StoreContents;
 use mixer_engine::denials::{
@@ -34,6 +34,12 @@ pub(super) struct Refused {
     snapshot: u64,
     cached: bool,
     attributes: Option<Vec<(String, String)>>,
+    /// Names of those whose values are cut.
+    cut: Vec<String>,
+    /// Names of those whose values are masked.
+    masked: Vec<String>,
+    /// How many are not recorded.
+    left_out: usize,
 }
 
 fn all(server: &Server) -> Vec<Denial> {
@@ -54,6 +60,9 @@ pub(super) fn json(server: &Server) -> Vec<Refused> {
         snapshot: d.snapshot,
         cached: d.cached,
         attributes: d.attributes.clone(),
+        cut: d.cut.clone(),
+        masked: d.masked.clone(),
+        left_out: d.left_out,
     };
     all(server).iter().map(refused).collect()
 }
@@ -231,10 +240,17 @@ fn item(denial: &Denial, known: &StoreContents) -> Markup {
                 }
                 p {
                     // A request for a limit is no check.
-                    @if denial.kind != DenialKind::Limit { a.button href={ "/explainz/?denial=" (denial.id) } { "Explain" } " " }
+                    @if denial.kind != DenialKind::Limit && denial.attributes.as_ref().is_none_or(|known| !known.is_empty()) { a.button href={ "/explainz/?denial=" (denial.id) } { "Explain" } " " }
                     @if denial.kind == DenialKind::Rule { (rule(known, &denial.by)) " " }
                     span.dim { "snapshot " (denial.snapshot) ", " (format::instant(denial.time.time())) } }
-                @if denial.attributes.is_none() { p.dim { "The request was too large to be recorded." } }
+                @match &denial.attributes {
+                    None => p.dim { "The request was too large to be recorded." },
+                    Some(known) if known.is_empty() => p.dim { "Nothing of the request was read." },
+                    Some(_) => {
+                        @let lacks = explain::lacks(denial);
+                        @if !lacks.is_empty() { p.dim { (format::message(&escaped(lacks.trim_start()))) } }
+                    }
+                }
                 dl.attributes { @for (name, value) in denial.attributes.iter().flatten() { dt { code { (name) } } dd { (escaped(value)) } } }
             }
         }

@@ -1,5 +1,7 @@
 //! Evaluates a check with attributes from a form and explains the result.
 
+mod repeat;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,11 +10,14 @@ use axum::response::Response;
 use http::Method;
 use maud::{Markup, html};
 
+use self::repeat::Repeat;
+pub(super) use self::repeat::lacks;
 use super::form::Parameters;
 use super::page::Page;
 use super::{Server, Shared, configuration, form, format, parameter};
 use mixer_api::{CallInfo, ExplainResponse, MixerService};
 use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp, ValueType, Vocabulary};
+use mixer_base::log::escaped;
 use mixer_config::message::suggestion;
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::explain::{Decision, Explanation, PAGE_HEADER, PartExplanation, RuleExplanation, Verdict};
@@ -36,13 +41,17 @@ pub(super) async fn page(
 ) -> Response {
     let published = server.runtime.load_full();
     let vocabulary = &published.routes.snapshot().vocabulary;
-    let asked = parameter(&parameters, "denial").parse().ok();
+    let asked = match method == Method::POST {
+        true => form::value(&body, "denial").parse().ok(),
+        false => parameter(&parameters, "denial").parse().ok(),
+    };
     let denial = asked.and_then(|id| server.runtime.denials().get(id, vocabulary));
     let text = match (&denial, method == Method::POST) {
         (_, true) => form::value(&body, "attributes"),
         (Some(denial), _) => lines(denial.attributes.as_deref().unwrap_or_default()),
         (None, _) => parameter(&parameters, "attributes").to_owned(),
     };
+    let repeat = Repeat::of(asked, denial, &text);
     let result = match method == Method::POST {
         true => Some(explain(&server, &text, form::value(&body, "page")).await),
         false => None,
@@ -53,14 +62,12 @@ pub(super) async fn page(
         lead: html! { "Evaluates a check with these attributes, without cache and quotas, and explains the result. Handlers are called." },
         json: "",
         body: html! {
-            @if let Some(denial) = &denial {
-                p.notice { "These are the attributes of refusal " (denial.id) "; values that look secret are masked." }
-            }
-            (form(&text, &server))
+            @if let Some(repeat) = &repeat { (repeat.notice()) }
+            (form(&text, &server, repeat.as_ref().map(Repeat::id)))
             @match result {
                 None => {}
                 Some(Err(problems)) => { (complaints(&problems)) }
-                Some(Ok(explanation)) => { (answer(&explanation)) (pager(&explanation, &text)) }
+                Some(Ok(explanation)) => { (answer(&explanation, repeat.as_ref())) (pager(&explanation, &text, repeat.as_ref().map(Repeat::id))) }
             }
         },
     }
@@ -71,12 +78,13 @@ fn lines(attributes: &[(String, String)]) -> String {
     attributes.iter().map(|(name, value)| format!("{name} = {value}\n")).collect()
 }
 
-/// The form, filled with attributes.
-pub(super) fn form(text: &str, server: &Server) -> Markup {
+/// The form, filled with attributes: those of the refusal with this number, if there is one.
+pub(super) fn form(text: &str, server: &Server, refusal: Option<u64>) -> Markup {
     const EXAMPLE: &str = "source.user = ann\ndestination.namespace = default\nrequest.headers[x-user] = ann\nsource.ip = 10.0.0.7";
     let published = server.runtime.load_full();
     html! {
         form.stack method="post" action="/explainz/" {
+            (number(refusal))
             label {
                 span { "Attributes, one per line: " code { "name = value" } " or " code { "name[key] = value" } }
                 textarea name="attributes" rows="6" spellcheck="false" placeholder=(EXAMPLE) { (text) }
@@ -92,6 +100,11 @@ pub(super) fn form(text: &str, server: &Server) -> Markup {
             }
         }
     }
+}
+
+/// The field with the number of the refusal that a form repeats.
+fn number(refusal: Option<u64>) -> Markup {
+    html! { @if let Some(id) = refusal { input type="hidden" name="denial" value=(id); } }
 }
 
 fn complaints(problems: &[String]) -> Markup {
@@ -166,11 +179,12 @@ fn strip_quotes(text: &str) -> &str {
 }
 
 /// Buttons for the pages of rules before and behind this one.
-fn pager(explanation: &Explanation, text: &str) -> Markup {
+fn pager(explanation: &Explanation, text: &str, refusal: Option<u64>) -> Markup {
     let Explanation { page, pages, .. } = *explanation;
     let to = |page: usize, label: &str| {
         html! {
             form method="post" action="/explainz/" {
+                (number(refusal))
                 input type="hidden" name="attributes" value=(text);
                 input type="hidden" name="page" value=(page);
                 button { (label) }
@@ -221,7 +235,19 @@ async fn explain(server: &Shared, text: &str, page: String) -> Result<Explanatio
     serde_json::from_str(&response.json).map_err(|e| vec![e.to_string()])
 }
 
-fn answer(explanation: &Explanation) -> Markup {
+/// The notice of a check that is allowed, or why it does not repeat a refusal.
+fn allowed(explanation: &Explanation, repeat: Option<&Repeat>) -> Markup {
+    let why = repeat.and_then(|repeat| repeat.not_repeated(explanation));
+    let no_handler = html! { @if explanation.dispatches.is_empty() { ": no rule calls a handler" } };
+    html! {
+        @match why {
+            Some(why) => p.notice.warn { strong { "The refusal cannot be repeated" } ": " (format::message(&escaped(&why))) ". With what is in the form, the check is allowed" (no_handler) "." },
+            None => p.notice.good { strong { "Allowed" } (no_handler) },
+        }
+    }
+}
+
+fn answer(explanation: &Explanation, repeat: Option<&Repeat>) -> Markup {
     // Those that are enforced, with what makes the answer: the first refusal, or the error of a check that failed.
     let first = |said: &str| explanation.dispatches.iter().find(|d| !d.dry_run && d.said.starts_with(said));
     let (refused, failed) = (first("refused"), first("error"));
@@ -231,9 +257,7 @@ fn answer(explanation: &Explanation) -> Markup {
         section.answer #answer {
             h2 { "Decision" }
             @match (decision, refused, failed) {
-                (Decision { code: 0, .. }, ..) => {
-                    p.notice.good { strong { "Allowed" } @if explanation.dispatches.is_empty() { ": no rule calls a handler" } }
-                }
+                (Decision { code: 0, .. }, ..) => (allowed(explanation, repeat)),
                 (Decision { failed: false, .. }, Some(first), _) => {
                     p.notice.bad { strong { "Refused" } " by " b { (first.handler) } " in rule " (configuration::link(&first.rule)) ": " (first.said) }
                 }

@@ -46,7 +46,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
         body: html! {
             details.try open[q.is_empty() && variety.is_empty()] {
                 summary { "Try a request" }
-                (explain::form("", server))
+                (explain::form("", server, None))
             }
             div.bar {
                 (format::filter(q, "routes"))

@@ -548,6 +548,69 @@ async fn denials_link_to_their_explanation() {
     assert!(!fixture.get("/denialz/?q=nosuch").await.contains("smuggler"));
 }
 
+/// What is masked in the record, or cut, decides another way than the request did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_denial_that_the_record_cannot_repeat_is_not_called_allowed() {
+    let mut fixture = Fixture::new(Guard::default()).await;
+    let condition =
+        r#"(request.headers["x-api-key"] | "") == "stolen" || (source.user | "").endsWith(".php")"#;
+    let changed =
+        CONFIGURATION.replace(r#"match: source.user == "smuggler""#, &format!("match: '{condition}'"));
+    fixture.store.set([("conf.yaml", changed.as_str())]);
+    fixture.configurator.apply().await;
+    let long = format!("/{}.php", "a".repeat(6000));
+    let key = mixer_attribute::OwnedValue::from([("x-api-key", "stolen")]);
+    let requests = [("request.headers", key), ("source.user", long.as_str().into())];
+    let encoded = requests.map(|(name, value)| {
+        let mut attributes = mixer_attribute::OwnedAttributes::new();
+        attributes.insert(name, value);
+        let mut request = Vec::new();
+        prost::encoding::bytes::encode(1, &attributes.to_bytes(0), &mut request);
+        request
+    });
+    let (runtime, handle) = (Arc::clone(&fixture.runtime), tokio::runtime::Handle::current());
+    let calls = tokio::task::spawn_blocking(move || {
+        let last_known = Arc::new(mixer_engine::dispatch::LastKnownAnswers::default());
+        let service = mixer_api::MixerService::new(runtime, Arc::new(Metrics::new()), last_known, None);
+        for request in encoded {
+            handle.block_on(service.check(request.into(), None)).unwrap();
+        }
+    });
+    calls.await.unwrap();
+    let denials: serde_json::Value = serde_json::from_str(&fixture.get("/denialj/").await).unwrap();
+    assert_eq!(denials[1]["masked"], serde_json::json!(["request.headers[x-api-key]"]), "{denials}");
+    assert_eq!(denials[0]["cut"], serde_json::json!(["source.user"]), "{denials}");
+    let page = fixture.get("/denialz/").await;
+    assert!(page.contains("Masked: <code>request.headers[x-api-key]</code>."), "{page}");
+    assert!(page.contains("Recorded in part: <code>source.user</code>."), "{page}");
+
+    let form = fixture.get("/explainz/?denial=1").await;
+    assert!(form.contains("name=\"denial\" value=\"1\"") && form.contains("Masked: <code>"), "{form}");
+    for (id, name, why) in [
+        (1, "request.headers[x-api-key]", "is masked in the record"),
+        (2, "source.user", "is recorded in part"),
+    ] {
+        let denial = &denials[2 - id]["attributes"][0];
+        let line = format!("{} = {}", denial[0].as_str().unwrap(), denial[1].as_str().unwrap());
+        let form = format!("denial={id}&attributes={}", form::encoded(&line));
+        let (_, _, body) = fixture.ask(Method::POST, "/explainz/", &form).await;
+        assert!(body.contains("The refusal cannot be repeated"), "{body}");
+        assert!(body.contains(&format!("<code>{name}</code> {why}")), "{body}");
+        assert!(!body.contains("<strong>Allowed</strong>"), "{body}");
+    }
+    // Somebody who writes the value in repeats it, and another value is another request.
+    for (value, said) in [("stolen", "Refused"), ("bought", "Allowed")] {
+        let line = form::encoded(&format!("request.headers[x-api-key] = {value}"));
+        let form = format!("denial=1&attributes={line}");
+        let (_, _, body) = fixture.ask(Method::POST, "/explainz/", &form).await;
+        assert!(body.contains(&format!("<strong>{said}</strong>")), "{body}");
+    }
+    // Nobody knows what a record lacked that is gone.
+    let (_, _, body) =
+        fixture.ask(Method::POST, "/explainz/", "denial=99&attributes=source.user%3Dann").await;
+    assert!(body.contains("cannot be repeated") && body.contains("no longer recorded"), "{body}");
+}
+
 /// Rates are of samples, which come every other second.
 #[tokio::test(flavor = "multi_thread")]
 async fn totals_are_those_of_now() {

@@ -19,6 +19,7 @@
 //! | `enforcement` | checks or rate limits are answered OK whatever was decided: shadow mode |
 //! | `handlers` | handlers answer otherwise than their configuration says, or their calls fail |
 //! | `log` | a log target cannot be written |
+//! | `recording` | a recording of requests is full, and records nothing more |
 //! | `store` | the configuration store cannot be read |
 //! | `store-empty` | nothing is configured, and every call is allowed |
 //! | `tasks` | a task is down that calls do not need |
@@ -304,6 +305,7 @@ impl Conditions {
         self.degradations.set("log", self.log.last_write());
         if let Some(decisions) = &self.decisions {
             self.degradations.set("decision-log", decisions.last_write());
+            self.degradations.set("recording", decisions.recording());
         }
         let (workers, emitter) = &self.workers;
         emitter.set(stuck(workers, self.stuck_after));

@@ -11,7 +11,7 @@ use arc_swap::ArcSwapOption;
 
 use super::call::{AnsweredCall, Method};
 use super::mask::MaskSet;
-use super::{Decision, DecisionOptions, Select};
+use super::{Decision, DecisionOptions, RecordingOptions, Select};
 use mixer_base::budget::Share;
 use mixer_base::metrics::{Counter, Family, Metrics};
 use mixer_base::regular_file;
@@ -60,6 +60,8 @@ pub struct DecisionLog {
     sampler: Option<Sampler>,
     /// Whether the recording has room.
     recording: Arc<AtomicBool>,
+    /// What is said of the recording while it has none; `None` without a recording.
+    full: Option<String>,
     /// Why the last lines could not be written.
     trouble: Arc<ArcSwapOption<String>>,
     calls: Delivery<List<QueuedCall>>,
@@ -101,6 +103,7 @@ impl DecisionLog {
             true => None,
             false => Some(Recording::open(options)?),
         };
+        let full = recording.as_ref().map(|_| full_text(&options.recording));
         let has_room = Arc::new(AtomicBool::new(recording.as_ref().is_some_and(Recording::has_room)));
         let trouble = Arc::new(ArcSwapOption::empty());
         let lost = |reason| metrics.counter(Family::DecisionsLost, &[reason]);
@@ -131,7 +134,7 @@ impl DecisionLog {
         calls
             .start()
             .map_err(|error| LogError(format!("cannot start a thread for decisions: {}", os_text(&error))))?;
-        Ok(Some(Self { sampler, recording: has_room, trouble, calls }))
+        Ok(Some(Self { sampler, recording: has_room, full, trouble, calls }))
     }
 
     /// The files that the next call is written to; `None` for none. Called before dispatch, to decide on tracing. Cost: a random number.
@@ -154,6 +157,14 @@ impl DecisionLog {
         self.trouble.load().as_deref().map_or(Ok(()), |why| Err(why.clone()))
     }
 
+    /// Whether calls are recorded, if they are to be. Errors: the recording is full, with the cure.
+    pub fn recording(&self) -> Result<(), String> {
+        match &self.full {
+            Some(why) if !self.recording.load(Ordering::Relaxed) => Err(why.clone()),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes all queued calls. Returns whether that was done within `deadline`.
     pub async fn close(&self, deadline: Duration) -> bool {
         self.calls.close(deadline).await
@@ -165,6 +176,27 @@ fn touch(path: &Path, what: &str) -> Result<(), LogError> {
     let refuse =
         |error: &io::Error| LogError(format!("cannot open {what} `{}`: {}", path.display(), os_text(error)));
     mixer_base::rotate::append_private(path).map(drop).map_err(|error| refuse(&error))
+}
+
+/// What there is to say of a recording that has no room, and no more calls will have; `None` if it has room, or does not exist yet.
+///
+/// Errors: the file cannot be read.
+pub fn full_recording(options: &RecordingOptions) -> io::Result<Option<String>> {
+    let (calls, bytes) = match size_of_file(&options.path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        size => size?,
+    };
+    let is_full = calls >= options.max_calls || bytes >= options.max_bytes;
+    Ok(is_full.then(|| full_text(options)))
+}
+
+fn full_text(options: &RecordingOptions) -> String {
+    let RecordingOptions { path, max_calls, max_bytes } = options;
+    format!(
+        "the recording `{}` is full, and calls are no longer recorded: move the file away and restart the server, or raise \
+         --record-max-requests ({max_calls}) or --record-max-size ({max_bytes} bytes)",
+        path.display()
+    )
 }
 
 /// The file of a recording, with the remaining room.

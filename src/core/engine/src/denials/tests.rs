@@ -1,6 +1,6 @@
 use super::*;
 use crate::snapshot::{Registry, SnapshotBuilder, SnapshotId, SnapshotOptions};
-use mixer_attribute::{OwnedValue, ValueType};
+use mixer_attribute::{OwnedValue, Value, ValueType};
 use mixer_base::secrets::MASKED;
 
 fn vocabulary() -> Vocabulary {
@@ -54,6 +54,7 @@ fn secrets_are_masked() {
         ("source.user", "ann"),
     ];
     assert_eq!(first.attributes, Some(expected.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec()));
+    assert_eq!(first.masked, ["request.headers[authorization]"]);
     assert_eq!((first.code, &*first.message, first.snapshot, first.cached), (7, "no", 3, false));
     assert_eq!(denials.get(first.id, &vocabulary()).unwrap().message, "no");
     assert!(denials.get(99, &vocabulary()).is_none());
@@ -115,6 +116,92 @@ fn the_ring_wraps_around_and_large_requests_are_recorded_without_attributes() {
     // What fits has no sign.
     record(&denials, (16, &"x".repeat(MAX_VALUE), true), &snapshot, request("/"));
     assert_eq!(denials.list(&vocabulary()).remove(0).message, "x".repeat(MAX_VALUE));
+}
+
+/// A vocabulary, and the bag of a request with these attributes that has read one of them.
+fn record_read(denials: &Denials, attributes: OwnedAttributes, read: &str, key: Option<&str>) -> Denial {
+    let mut builder = Vocabulary::builder();
+    for name in ["request.url_path", "source.user"] {
+        builder.declare(name, ValueType::String);
+    }
+    builder.declare("request.headers", ValueType::StringMap);
+    let (arena, vocabulary) = (Bump::new(), builder.build());
+    let body = attributes.to_bytes(0);
+    let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+    let found = bag.get(vocabulary.slot(read.as_bytes()).unwrap());
+    if let (Some(Value::StringMap(map)), Some(key)) = (found, key) {
+        bag.lookup(map, arena.alloc_str(key).as_bytes()).unwrap();
+    }
+    let refusal = Refusal { code: 7, message: "no", by: DeniedBy::Server, cached: false };
+    denials.record(refusal, &snapshot(1, &[]), &bag, || request_of(&bag));
+    denials.list(&vocabulary).remove(0)
+}
+
+fn value<'d>(denial: &'d Denial, name: &str) -> Option<&'d str> {
+    denial.attributes.iter().flatten().find(|(one, _)| one == name).map(|(_, value)| value.as_str())
+}
+
+/// What a caller sends besides takes no room from what was decided by.
+#[test]
+fn what_the_answer_depends_on_is_listed_whole_and_before_the_rest() {
+    let denials = Denials::with_rate(u32::MAX);
+    let path = format!("/{}.php", "a".repeat(1000));
+    let many: Vec<(String, String)> = (0..150).map(|n| (format!("x-h{n:03}"), "v".to_owned())).collect();
+    let mut attributes = OwnedAttributes::new();
+    attributes.insert("request.url_path", path.as_str());
+    attributes.insert(
+        "request.headers",
+        OwnedValue::StringMap(many.into_iter().map(|(k, v)| (k.into(), v.into())).collect()),
+    );
+    let denial = record_read(&denials, attributes, "request.url_path", None);
+    assert_eq!(value(&denial, "request.url_path"), Some(&*path));
+    let listed = denial.attributes.as_ref().unwrap();
+    assert_eq!((listed.len(), denial.left_out), (MAX_ATTRIBUTES, 151 - MAX_ATTRIBUTES));
+    assert!(listed.is_sorted() && denial.cut.is_empty() && denial.masked.is_empty());
+}
+
+/// A request that is larger than a slot: a referenced entry of a map, then short values.
+#[test]
+fn of_a_large_request_what_the_answer_depends_on_is_recorded_first() {
+    let denials = Denials::with_rate(u32::MAX);
+    let mut attributes = OwnedAttributes::new();
+    let (long, longer) = ("b".repeat(2000), "c".repeat(3 * SLOT));
+    attributes.insert("source.user", "ann");
+    attributes.insert("request.url_path", longer.as_str());
+    let headers = [("x-known", &*long), ("x-other", &*longer), ("cookie", &*longer), ("x-short", "1")];
+    attributes.insert("request.headers", OwnedValue::from(headers));
+    let denial = record_read(&denials, attributes.clone(), "request.headers", Some("x-known"));
+    assert_eq!(value(&denial, "request.headers[x-known]"), Some(&*long));
+    assert_eq!(
+        (value(&denial, "request.headers[x-short]"), value(&denial, "source.user")),
+        (Some("1"), Some("ann"))
+    );
+    assert_eq!(
+        (value(&denial, "request.headers[cookie]"), &*denial.masked),
+        (Some(MASKED), &["request.headers[cookie]".to_owned()][..])
+    );
+    assert_eq!((value(&denial, "request.headers[x-other]"), denial.left_out), (None, 2));
+    assert!(denial.cut.is_empty(), "{:?}", denial.cut);
+    // One that has no room is cut, and named.
+    let denial = record_read(&denials, attributes, "request.url_path", None);
+    let path = value(&denial, "request.url_path").unwrap();
+    assert_eq!((path.chars().count(), &*denial.cut), (MAX_VALUE + 1, &["request.url_path".to_owned()][..]));
+}
+
+/// The message of a request that is recorded in part.
+#[test]
+fn secrets_in_the_message_of_a_large_request_are_masked() {
+    let denials = Denials::default();
+    let (arena, vocabulary) = (Bump::new(), vocabulary());
+    let mut attributes = OwnedAttributes::new();
+    let headers = [("cookie", "session-of-ann"), ("x-long", &*"x".repeat(2 * SLOT))];
+    attributes.insert("request.headers", OwnedValue::from(headers));
+    let body = attributes.to_bytes(0);
+    let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+    let message = "session-of-ann is not whitelisted";
+    let refusal = Refusal { code: 7, message, by: DeniedBy::Server, cached: false };
+    denials.record(refusal, &snapshot(1, &[]), &bag, || request_of(&bag));
+    assert_eq!(denials.list(&vocabulary).remove(0).message, "*** is not whitelisted");
 }
 
 #[test]

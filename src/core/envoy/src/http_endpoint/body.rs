@@ -46,6 +46,19 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// Why a check is refused, and what to do about it.
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Refusal::TooLarge => {
+                "the body of a check over HTTP has more than 4 MiB; lower with_request_body.max_request_bytes of ext_authz"
+            }
+            Refusal::Incomplete => "the body of a check over HTTP is broken, or did not arrive in time",
+            Refusal::Busy => "no memory is left for another request over HTTP; see --memory-limit",
+        }
+    }
+}
+
 impl BodyLimits {
     /// A body of at most `limit` bytes, and the memory that is reserved for it. `head`: bytes of the request besides.
     pub(super) async fn read<B>(

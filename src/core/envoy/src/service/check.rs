@@ -1,5 +1,6 @@
 //! Authorization: a CheckRequest becomes attributes, a decision from the cache or the [`pipeline`], and a response.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use bumpalo::Bump;
@@ -9,7 +10,7 @@ use super::super::attributes::Attributes;
 use super::super::check_request::{CheckFacts, Metadata, set_check_request};
 use super::decision::{CachedVerdict, Decision, DecisionBuilder};
 use super::recording::{RecordedExchange, RequiredQuotas};
-use super::response::is_overridden;
+use super::response::{is_denied, is_overridden};
 use super::{AUTHORIZATION_CHECK, EnvoyService, SnapshotState, now, require_enabled};
 use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, Mode, TextTest, config_of};
 use mixer_api::grpc::{Code, GrpcError};
@@ -24,6 +25,9 @@ use mixer_engine::check_cache::{CheckCache, Miss};
 use mixer_engine::denials::{DeniedBy, Refusal, request_of};
 use mixer_engine::dispatch::{DispatchContext, DispatchError};
 use mixer_engine::runtime::Published;
+
+/// Why a check that ended without a decision is refused, in its record.
+const UNDECIDED: &str = "without a decision, refused by check.errorMode: closed; mend what failed";
 
 /// A call of the authorization service.
 #[derive(Clone, Copy)]
@@ -62,6 +66,21 @@ impl EnvoyService {
         self.metrics.check(result, error.code.name());
     }
 
+    /// Records a request that is refused before it could be decided, with the attributes that can be read. Shadow mode does not override it.
+    pub(super) fn record_refused(&self, body: &[u8], error: &GrpcError) {
+        let published = self.shared.runtime().load();
+        let snapshot = published.routes.snapshot();
+        let state = self.snapshot_state(&published);
+        let (plan, arena) = (state.plan(&snapshot.vocabulary, None), Bump::new());
+        let mut attributes = Attributes::new(&plan, &arena);
+        // It is refused anyway.
+        let _ = set_check_request(body, &[], now(), config_of(snapshot), &mut attributes);
+        let bag = attributes.bag();
+        let (code, message) = (error.code as i32, error.message.as_str());
+        let refusal = Refusal { code, message, by: DeniedBy::Server, cached: false };
+        published.denials.record(refusal, snapshot, &bag, || request_of(&bag));
+    }
+
     /// Passes `respond` the decision about a check that ended with an error, if the settings close on errors, or callers choose the error by how
     /// much they send. Settings are unknown while no configuration serves, and a disabled service makes no decision: that is counted.
     pub(super) fn closed<T>(
@@ -81,6 +100,10 @@ impl EnvoyService {
         if is_overridden(&decision, config) {
             decision.stripped = Some(self.snapshot_state(&published).stripped(&published));
         }
+        // Nothing is read of the request: it may be one of very many, or very large.
+        let arena = Bump::new();
+        let bag = AttributeBag::empty(&published.routes.snapshot().vocabulary, &arena);
+        record_denial(&published, config, &decision, &bag);
         Some(respond(&decision, config))
     }
 
@@ -275,18 +298,21 @@ impl EnvoyService {
     }
 }
 
-/// Records a denial, unless shadow mode overrides it.
+/// Records a denial, also one of a check that failed, unless shadow mode overrides it.
 fn record_denial(published: &Published, config: &EnvoyConfig, decision: &Decision, bag: &AttributeBag<'_>) {
-    let is_shadow = config.settings.check.mode == Mode::Shadow;
-    if decision.code != 0 && !decision.failed && !is_shadow {
-        let by = match decision.exhausted.as_str() {
-            "" => DeniedBy::rule(decision.refused_by.as_ref()),
-            quotas => DeniedBy::Quota(quotas),
-        };
-        let refusal =
-            Refusal { code: decision.code, message: &decision.message, by, cached: decision.cache_hit };
-        published.denials.record(refusal, published.routes.snapshot(), bag, || request_of(bag));
+    if !is_denied(decision, config) {
+        return;
     }
+    let by = match decision.exhausted.as_str() {
+        "" => DeniedBy::rule(decision.refused_by.as_ref()),
+        quotas => DeniedBy::Quota(quotas),
+    };
+    let message = match decision.failed {
+        true => Cow::Owned(format!("{UNDECIDED}: {}", decision.message)),
+        false => Cow::Borrowed(decision.message.as_str()),
+    };
+    let refusal = Refusal { code: decision.code, message: &message, by, cached: decision.cache_hit };
+    published.denials.record(refusal, published.routes.snapshot(), bag, || request_of(bag));
 }
 
 /// Names and amounts of the quotas that a request needs. A quota that several rules charge is required once, with the sum of their charges:

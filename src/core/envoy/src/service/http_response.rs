@@ -51,16 +51,19 @@ impl EnvoyService {
         self.closed(error, |decision, config| self.http_response(decision, &CheckFacts::unknown(), config))
     }
 
-    /// Counts and records a check over HTTP that is answered with `result` before it could be decided. `request` is what is known of its
-    /// CheckRequest.
+    /// Counts and records a check over HTTP that is answered before it could be decided, and whether that denies the request. `request` is what is
+    /// known of its CheckRequest.
     pub(crate) fn undecided_http(
         &self,
-        result: &str,
+        is_denied: bool,
         error: &GrpcError,
         headers: &HeaderMap,
-        request: impl FnOnce() -> Vec<u8>,
+        request: impl Fn() -> Vec<u8>,
     ) {
-        self.count_undecided(result, error);
+        self.count_undecided(if is_denied { "deny" } else { "error" }, error);
+        if is_denied {
+            self.record_refused(&request(), error);
+        }
         let call = Self::http_call(headers);
         let observers = self.worker.engine.observers.as_deref();
         if let Some(observation) = observers::observe(observers, AUTHORIZATION_CHECK, &call) {

@@ -125,6 +125,12 @@ impl EnvoyService {
             error.is_of_size && published.withheld.is_none() && settings.enabled && !settings.shadow;
         is_refused.then(|| {
             self.metrics.rate_limit(config, b"", "error_denied");
+            let (snapshot, arena) = (published.routes.snapshot(), Bump::new());
+            // Nothing is read of the call: it is too large.
+            let bag = AttributeBag::empty(&snapshot.vocabulary, &arena);
+            let (code, message) = (error.code as i32, error.message.as_str());
+            let refusal = Refusal { code, message, by: DeniedBy::Server, cached: false };
+            published.denials.record(refusal, snapshot, &bag, || request_of(&bag));
             let mut status = LimitStatus::default();
             status.exceed();
             framed(&[status], settings)

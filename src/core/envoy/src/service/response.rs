@@ -26,6 +26,13 @@ pub(super) fn is_overridden(decision: &Decision, config: &EnvoyConfig) -> bool {
     decision.code != 0 && (opens || check.mode == Mode::Shadow)
 }
 
+/// Whether a request is refused, and not left to the failure mode of the proxy.
+pub(super) fn is_denied(decision: &Decision, config: &EnvoyConfig) -> bool {
+    let check = &config.settings.check;
+    let is_final = !decision.failed || check.error_mode == ErrorMode::Closed;
+    decision.code != 0 && is_final && check.mode != Mode::Shadow
+}
+
 impl EnvoyService {
     /// Applies error mode and shadow mode, and counts the result.
     pub(super) fn enforce(&self, decision: &Decision, config: &EnvoyConfig) -> Enforced {

@@ -127,6 +127,16 @@ fn a_recording_stops_when_it_is_full_and_resumes_after_a_restart() {
     assert_eq!(recorded.len(), 2);
     let (logged, recorded) = write(&options, (0..5).map(|n| call(&n.to_string(), 0)));
     assert_eq!((logged.len(), recorded.len()), (7, 3));
+    // What is full from the start says so at once.
+    let log = DecisionLog::start(&options, &memory(), &Metrics::new()).unwrap().unwrap();
+    let why = log.recording().unwrap_err();
+    assert!(why.contains("calls.jsonl` is full") && why.contains("--record-max-requests (3)"), "{why}");
+    assert_eq!(full_recording(&options.recording).unwrap(), Some(why));
+    close(&log);
+    let roomy = RecordingOptions { max_calls: 4, ..options.recording.clone() };
+    assert_eq!(full_recording(&roomy).unwrap(), None);
+    let absent = RecordingOptions { path: directory.path().join("none"), ..roomy };
+    assert_eq!(full_recording(&absent).unwrap(), None);
 
     let directory = tempfile::tempdir().unwrap();
     let options = self::options(directory.path(), |o| o.recording.max_bytes = 500);
