@@ -12,7 +12,7 @@ use super::decision::{CachedVerdict, Decision, DecisionBuilder};
 use super::recording::{RecordedExchange, RequiredQuotas};
 use super::response::{is_denied, is_overridden};
 use super::{AUTHORIZATION_CHECK, EnvoyService, SnapshotState, now, require_enabled};
-use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, Mode, TextTest, config_of};
+use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, TextTest, config_of};
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
