@@ -111,7 +111,9 @@ fn answer(port: u16, head: &str, parts: Parts<'_>) -> (String, Duration) {
             }
         }
     });
-    (pair::shown(&bytes, false), begun.elapsed())
+    // What has arrived of a body and was not sent is read by nobody: here it ends the connection, and Envoy has it behind itself.
+    let shown = pair::shown(&bytes, false).replace("connection: close\n", "");
+    (shown, begun.elapsed())
 }
 
 #[test]
@@ -139,14 +141,13 @@ fn requests_that_wait_to_be_sent_end_as_with_envoy() {
         ("$TLS", "/full/idle", "Content-Length: 10\r\n\r\nabc", &[], 408, 10),
         ("$TLS", "/full/idle-complete", "Content-Length: 3\r\n\r\nabc", &[], 504, 10),
         ("$TLS", "/full/drip", ten, &drip, 408, 42),
-        ("$TLS", "/soon/drip", "Content-Length: 3\r\n\r\n", &drip[..3], 504, 22),
+        ("$TLS", "/full/drip-complete", "Content-Length: 3\r\n\r\n", &drip[..3], 504, 22),
         ("$TLS", "/pause/idle", "\r\n", &[], 504, 10),
         ("$TLS", "/pause/idle-incomplete", "Content-Length: 10\r\n\r\nabc", &[], 408, 10),
         ("$REQUIRED", "/soon/later", ten, &[(15, "0123456789")], 504, 25),
         ("$REQUIRED", "/slow/incomplete", "Content-Length: 10\r\n\r\nabc", &[], 503, 10),
         ("$REQUIRED", "/full/invalid", chunked, &[(3, "zz\r\n")], 400, 3),
         ("$REQUIRED", "/pause/soon/timeout", "\r\n", &[], 504, 10),
-        ("$REQUIRED", "/pause/soon/later", ten, &[(5, "0123456789")], 504, 15),
     ];
     let asked: Vec<_> = std::thread::scope(|scope| {
         let asking: Vec<_> = cases
