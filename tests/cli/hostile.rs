@@ -105,7 +105,7 @@ fn hostile_files_are_refused_within_bounds() {
         ),
         (
             "three thousand large patterns in CEL",
-            "expression-compile",
+            "expression-type",
             "expression is too large",
             text(in_cel(&(0..3_000).fold("false".to_owned(), |mut all, i| {
                 let _ = write!(all, " || source.name.matches(\"(\\\\pL{{800}}){i}\")");

@@ -277,6 +277,23 @@ fn a_restart_deletes_nothing_of_a_directory_that_is_empty() {
     }
 }
 
+/// Such as those of `.git`. A change that looked at all resources for each directory would take minutes.
+#[test]
+fn directories_without_configuration_do_not_hold_up_a_change() {
+    let bare = (0..200_000).map(|number| format!("/conf/.git/objects/{number}")).collect();
+    let mut files = Files { always_bare: bare, ..first() };
+    let other =
+        |number| INSTANCE.replacen("metadata: {name: ", &format!("metadata: {{name: other-{number}-"), 1);
+    let others: Vec<String> = (0..1_000).map(other).collect();
+    files.put("/conf/others.yaml", others.join("---\n"));
+    let mut stage = Stage::new(OnConfigError::KeepLast, false);
+    stage.start(&files);
+    assert_eq!(stage.check("bob"), Answer::Allowed);
+    files.put("/conf/deny.yaml", deny([HANDLER, INSTANCE, RULE]));
+    stage.change(&files);
+    assert_eq!((stage.check("bob"), stage.kept()), (Answer::Denied, Vec::new()));
+}
+
 /// Edits of other files do not hold what is missing for ever.
 #[test]
 fn what_is_missing_from_a_busy_directory_counts_as_deleted_in_the_end() {
