@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use crate::support::prometheus::{Prometheus, empty_panels};
-use crate::support::{DEADLINE, Server, http, programs, run, sample_configuration};
+use crate::support::{DEADLINE, Server, http, programs, run, sample_configuration, wait_for};
 
 /// Reports `count` requests with this code.
 fn report(server: &Server, code: u32, count: u32) {
@@ -85,7 +85,10 @@ fn prometheus_stores_native_histograms() {
         let (classic, sum, count) = (of("_bucket"), of("_sum")[0].1, of("_count")[0].1);
         let series = format!("{family}{{{labels}}}");
         prometheus.expect(&format!("histogram_count({series})"), &count.to_string());
-        let value = |query: &str| -> f64 { prometheus.query(query).unwrap().parse().unwrap() };
+        // While a scrape takes too long there is no value.
+        let value = |query: &str| -> f64 {
+            wait_for(DEADLINE, || prometheus.query(query).ok()?.parse().ok()).expect("a value")
+        };
         let stored = value(&format!("histogram_sum({series})"));
         assert!((stored - sum).abs() <= sum * 1e-9, "{family}: {stored} for {sum}");
         // A native quantile is in the classic bucket of the quantile.

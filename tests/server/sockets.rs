@@ -87,7 +87,7 @@ fn the_unix_socket_of_a_running_server_is_in_use() {
     assert!(told.stdout.contains("api.sock is in use by the running server"), "{told:?}");
 
     // Called as mixs the second takes it; who ends first leaves the file of the other.
-    let mut second = Server::builder().with(&flags).start();
+    let mut second = Server::on_store("embedded://sample").with(&flags).start();
     let ready = first.monitoring_url("/readyz");
     let told = wait_for(DEADLINE, || http("GET", &ready, "").ok().filter(|answer| answer.status == 503));
     assert!(format!("{told:?}").contains("is not the file of this server any more"), "{told:?}");
