@@ -256,7 +256,7 @@ impl Denials {
 
     /// Counts a denial by a snapshot of a request with these attributes, and records it with the encoded CheckRequest of `request` within the
     /// rate limit. Cost: additions and an uncontended lock; a lock and a copy for recorded ones. Allocates the ring, at the first denial, and
-    /// for a group that is not known, and for what is recorded.
+    /// for a group that is not known, and for a recorded one that is larger than its room.
     #[cold]
     pub fn record<R: AsRef<[u8]>>(
         &self,
@@ -293,8 +293,13 @@ impl Denials {
             let length = buffer.iter_mut().zip(bytes).map(|(to, byte)| *to = byte).count();
             buffer.get(..length).unwrap_or_default()
         };
-        let referenced = attributes::referenced(refusal.by, bag);
-        let room = SLOT.saturating_sub(MAX_VALUE + by.len() + referenced.len());
+        let room = SLOT.saturating_sub(MAX_VALUE + by.len());
+        // Where there is room for all, nothing has to come first.
+        let referenced = match request.len() <= room && bag.most() <= MAX_ATTRIBUTES {
+            true => Vec::new(),
+            false => attributes::referenced(refusal.by, bag),
+        };
+        let room = room.saturating_sub(referenced.len());
         let reduced =
             (request.len() > room).then(|| attributes::fitting(bag, &referenced, &snapshot.secrets, room));
         // What is secret in the message is known of the whole request alone.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{AttributeBag, Origin};
+use crate::wire::Payload;
 use crate::{StringMap, Value};
 
 /// An attribute by its name.
@@ -42,6 +43,16 @@ impl<'a> AttributeBag<'a> {
             named.insert(name, (0, Some(value)));
         }
         named.into_iter().map(|(name, (_, value))| NamedValue { name, value }).collect()
+    }
+
+    /// An upper estimate of the number of attributes that were sent, each entry of a string map counted. Allocates nothing; O(n).
+    pub fn most(&self) -> usize {
+        let entries = self.entries.iter().map(|entry| match entry.payload.get() {
+            Payload::Map(raw) => raw.size_hint(),
+            Payload::Value(Value::StringMap(map)) => map.entries.len(),
+            Payload::Word(_) | Payload::Value(_) | Payload::Unreadable => 1,
+        });
+        entries.sum::<usize>() + self.delta.len() + self.overlay.len()
     }
 
     /// The same value without a source, so that look-ups in it are not recorded.
