@@ -295,7 +295,7 @@ impl Denials {
         };
         let room = SLOT.saturating_sub(MAX_VALUE + by.len());
         // Where there is room for all, nothing has to come first.
-        let referenced = match request.len() <= room && bag.most() <= MAX_ATTRIBUTES {
+        let referenced = match request.len() <= room && bag.max_len() <= MAX_ATTRIBUTES {
             true => Vec::new(),
             false => attributes::referenced(refusal.by, bag),
         };

@@ -46,7 +46,7 @@ impl<'a> AttributeBag<'a> {
     }
 
     /// An upper estimate of the number of attributes that were sent, each entry of a string map counted. Allocates nothing; O(n).
-    pub fn most(&self) -> usize {
+    pub fn max_len(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match entry.payload.get() {
             Payload::Map(raw) => raw.size_hint(),
             Payload::Value(Value::StringMap(map)) => map.entries.len(),

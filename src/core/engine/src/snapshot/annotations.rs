@@ -148,6 +148,12 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
         if !is_ours || known.contains(&name) {
             continue;
         }
+        if count == MAX_PROBLEMS {
+            let message = "further annotations are not examined";
+            let problem = Diagnostic::error("annotation-unknown", field_path(name), message);
+            problems.push(problem.with_hint("mend or remove those that are listed").accepted_by_istio());
+            return;
+        }
         count += 1;
         let kind = &resource.key.kind;
         let article = if kind.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
@@ -164,12 +170,6 @@ pub(super) fn check(resource: &RawResource, known: &[&str], problems: &mut Resou
         };
         let problem = Diagnostic::error("annotation-unknown", field_path(name), message).with_hint(hint);
         problems.push(problem.accepted_by_istio());
-        if count == MAX_PROBLEMS {
-            let message = "further annotations are not examined";
-            let problem = Diagnostic::error("annotation-unknown", field_path(name), message);
-            problems.push(problem.with_hint("mend or remove those that are listed").accepted_by_istio());
-            return;
-        }
     }
 }
 
