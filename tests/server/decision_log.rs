@@ -24,6 +24,10 @@ fn a_full_disk_is_a_degradation_until_lines_are_written_again() {
     std::os::unix::fs::symlink("/dev/full", &log).expect("it is writable");
     let flags = ["--decision-log", log.to_str().expect("UTF-8")];
     let server = Server::on(&sample_configuration()).native().with(&flags).start();
+    // It answers calls before its conditions were examined for the first time.
+    let ready = server.monitoring_url("/readyz");
+    let is_ready = || http("GET", &ready, "").is_ok_and(|answer| answer.status == 200).then_some(());
+    assert!(wait_for(DEADLINE, is_ready).is_some(), "{}", server.log());
     assert_eq!(why(&server), "", "nothing was lost yet");
     check(&server);
     let told = wait_for(DEADLINE, || Some(why(&server)).filter(|why| !why.is_empty()));

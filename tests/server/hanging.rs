@@ -130,6 +130,49 @@ fn a_file_system_that_hangs_later_holds_nobody_up() {
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
 }
 
+/// Probe files and the file of a unix socket that are on such a file system, too: a probe is stale then, and nothing else.
+#[test]
+fn probe_files_and_sockets_that_hang_hold_nobody_up() {
+    let place = Place::new();
+    let [alive, ready] = ["alive", "ready"].map(|name| place.path(name));
+    let probes = [
+        format!("--liveness-probe-path={}", alive.display()),
+        format!("--readiness-probe-path={}", ready.display()),
+        "--liveness-probe-interval=20ms".to_owned(),
+        "--readiness-probe-interval=20ms".to_owned(),
+    ];
+    let probes: Vec<&str> = probes.iter().map(String::as_str).collect();
+    let mut server = place.server().native().with(&probes).start();
+    let modified = |path: &PathBuf| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+    assert!(wait_for(DEADLINE, || modified(&alive).and(modified(&ready))).is_some(), "{}", server.log());
+    place.hang();
+    let mut last = None;
+    let is_stale = || {
+        // All the time, on new connections.
+        assert_eq!((code(&server, DENIED), code(&server, "ann")), (Ok(7), Ok(0)), "{}", server.log());
+        assert_operators_are_answered(&server);
+        let now = (modified(&alive)?, modified(&ready)?);
+        (last.replace(now) == Some(now)).then_some(())
+    };
+    assert!(wait_for(DEADLINE, is_stale).is_some(), "{}", server.log());
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    assert!(server.log().contains("Failed to remove the path"), "{}", server.log());
+
+    place.answer();
+    let socket = format!("unix://{}", place.path("api.sock").display());
+    let mut server = place.server().native().with(&["--address", &socket]).start();
+    let is_ready = || state(&server).filter(|(status, _)| *status == 200);
+    assert!(wait_for(DEADLINE, is_ready).is_some(), "{}", server.log());
+    place.hang();
+    let told = wait_for(DEADLINE, || {
+        assert_operators_are_answered(&server);
+        let told = state(&server)?.1["emitters"]["socket"].as_str()?.to_owned();
+        told.contains("its file system may hang").then_some(())
+    });
+    assert!(told.is_some(), "{:?}\n{}", state(&server), server.log());
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+}
+
 /// Called as `mixs`, it would answer without what it could not read: it waits as Istio Mixer does.
 #[test]
 fn called_as_mixs_a_start_waits_and_gives_up() {

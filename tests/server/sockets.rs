@@ -59,6 +59,23 @@ fn the_file_of_a_socket_of_systemd_stays() {
     assert!(path.exists());
 }
 
+/// Clients of gRPC's C core send the path of the socket, escaped, as the authority.
+#[test]
+fn clients_of_other_languages_call_a_unix_socket() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let place = format!("unix://{}", directory.path().join("api.sock").display());
+    let server = Server::builder().native().with(&["--address", &place]).start();
+    let granted = mixer(&["check", "--wait-for-ready", "--timeout", "120s", "-m", &place]);
+    assert_eq!(granted.status, 0, "{granted:?}\n{}", server.log());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/generic_client.py");
+    let finished = std::process::Command::new(python())
+        .args([script, &place, "istio.mixer.v1.Mixer", "Check", "{}"])
+        .output()
+        .expect("python runs");
+    let told = String::from_utf8_lossy(&finished.stdout);
+    assert!(told.contains("\"precondition\""), "{finished:?}\n{}", server.log());
+}
+
 #[test]
 fn the_unix_socket_of_a_running_server_is_in_use() {
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -16,6 +16,7 @@ mod provider;
 mod text;
 mod turn;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -37,6 +38,8 @@ use fetch::ListSource;
 use inheritance::KnownProviders;
 use provider::Provider;
 
+/// Most bytes of a value that a message repeats.
+const MAX_SHOWN: usize = 4 << 10;
 /// How long the building of a handler waits for its list.
 const FIRST_LOAD: Duration = Duration::from_secs(2);
 /// How much longer it waits for a list that is there and is being read.
@@ -444,7 +447,7 @@ impl HandleCheck for ListChecker {
                 return Reply::Ready(Ok(self.result(INVALID_ARGUMENT, text)));
             }
         };
-        let shown = || String::from_utf8_lossy(symbol);
+        let shown = || shown(symbol);
         Reply::Ready(Ok(match (entries.look_up(symbol), self.blacklist) {
             (Lookup::NotAnAddress, _) => {
                 self.result(INVALID_ARGUMENT, format!("{} is not a valid IP address", shown()))
@@ -463,6 +466,18 @@ impl HandleCheck for ListChecker {
             }
             (Lookup::Found, false) | (Lookup::Missing, true) => self.result(0, String::new()),
         }))
+    }
+}
+
+/// A value in a message, which ends in `…` if it is long: callers choose it.
+fn shown(value: &[u8]) -> Cow<'_, str> {
+    match value.get(..MAX_SHOWN) {
+        Some(start) if value.len() > MAX_SHOWN => {
+            // Without a character that the end divides.
+            let start = String::from_utf8_lossy(start);
+            Cow::Owned(format!("{}…", start.trim_end_matches('\u{fffd}')))
+        }
+        _ => String::from_utf8_lossy(value),
     }
 }
 

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 /// The looks at some files.
+#[derive(Debug)]
 pub struct Looks {
     is_looking: Arc<Mutex<bool>>,
     /// Has the threads; each look has a thread of its own without one.
@@ -30,6 +31,11 @@ impl Default for Looks {
 }
 
 impl Looks {
+    /// With the threads of this runtime.
+    pub fn on(runtime: &Handle) -> Self {
+        Self { is_looking: Arc::default(), runtime: Some(runtime.clone()) }
+    }
+
     /// Begins a look on a thread, and calls `ended` after it; if it panics, `ended` is dropped. False while an earlier one goes on.
     pub fn begin(&self, look: impl FnOnce() + Send + 'static, ended: impl FnOnce() + Send + 'static) -> bool {
         if std::mem::replace(&mut *self.is_looking.lock(), true) {

@@ -15,8 +15,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info};
 
+use crate::looks::Looks;
 use crate::rotate::os_text;
-use crate::task::Task;
+use crate::task::{Task, hang_if_injected};
 
 /// Added to the interval before a file is stale.
 pub const TOLERANCE: Duration = Duration::from_millis(10);
@@ -213,16 +214,27 @@ impl Conditions {
     }
 }
 
+/// How long the start and the end wait for the file system.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Maintains one probe file. Dropping it without [`close`](Self::close) leaves the file behind.
 #[derive(Debug)]
 pub struct FileProbe {
-    path: PathBuf,
-    stop: CancellationToken,
+    file: Arc<ProbeFile>,
     ticker: Option<tokio::task::JoinHandle<()>>,
 }
 
+#[derive(Debug)]
+struct ProbeFile {
+    path: PathBuf,
+    availability: Availability,
+    stop: CancellationToken,
+    /// A file system that hangs holds up nothing but the file, which is stale then.
+    looks: Looks,
+}
+
 impl FileProbe {
-    /// Updates the file at once, then every half `interval` on `runtime`.
+    /// Updates the file at once, then every half `interval` on threads of `runtime`. The first update is waited for, for a second at most.
     ///
     /// The first update removes a stale file of an earlier process, because no emitter is available yet.
     pub fn start(
@@ -231,25 +243,30 @@ impl FileProbe {
         availability: Availability,
         runtime: &tokio::runtime::Handle,
     ) -> Self {
-        update(&path, &availability);
-        let stop = CancellationToken::new();
-        let (ticking, stopped) = (path.clone(), stop.clone());
-        let period = (interval / 2).max(Duration::from_millis(1));
         let task = Task::restarted("probe file").of(Self::name_of(&path));
-        let ticker = task.spawn_on(runtime, stop.clone(), move || {
-            let (ticking, stopped, availability) = (ticking.clone(), stopped.clone(), availability.clone());
+        let stop = CancellationToken::new();
+        let file = Arc::new(ProbeFile { path, availability, stop: stop.clone(), looks: Looks::on(runtime) });
+        let (ended, end) = std::sync::mpsc::sync_channel(1);
+        file.begin(move || _ = ended.try_send(()));
+        let _ = end.recv_timeout(PATIENCE);
+        let period = (interval / 2).max(Duration::from_millis(1));
+        let ticking = Arc::clone(&file);
+        let ticker = task.spawn_on(runtime, stop, move || {
+            let file = Arc::clone(&ticking);
             async move {
                 let mut ticks = tokio::time::interval(period);
                 ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
                 loop {
                     tokio::select! {
-                        () = stopped.cancelled() => return,
-                        _ = ticks.tick() => update(&ticking, &availability),
+                        () = file.stop.cancelled() => return,
+                        _ = ticks.tick() => {
+                            file.begin(|| {});
+                        }
                     }
                 }
             }
         });
-        Self { path, stop, ticker: Some(ticker) }
+        Self { file, ticker: Some(ticker) }
     }
 
     /// The name of a probe file at `path` in the log.
@@ -257,27 +274,51 @@ impl FileProbe {
         path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
-    /// Stops the ticker, waits for it and removes the file.
+    /// Stops the ticker, waits for it and removes the file. A file system that does not answer within a second keeps the file.
     pub async fn close(mut self) {
-        self.stop.cancel();
+        self.file.stop.cancel();
         if let Some(ticker) = self.ticker.take() {
             let _ = ticker.await;
         }
-        remove(&self.path);
+        let removed = async {
+            loop {
+                let (ended, end) = tokio::sync::oneshot::channel();
+                if self.file.begin(move || _ = ended.send(())) {
+                    // It is dropped by an update that panics.
+                    let _ = end.await;
+                    return;
+                }
+                // An update goes on.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, removed).await.is_err() {
+            error!("Failed to remove the path {}: the file system does not answer", self.file.path.display());
+        }
+    }
+}
+
+impl ProbeFile {
+    /// Begins an update, and calls `ended` after it. False while an earlier one goes on.
+    fn begin(self: &Arc<Self>, ended: impl FnOnce() + Send + 'static) -> bool {
+        let file = Arc::clone(self);
+        self.looks.begin(move || file.update(), ended)
+    }
+
+    fn update(&self) {
+        hang_if_injected();
+        let path = &self.path;
+        if self.stop.is_cancelled() || self.availability.status().is_err() {
+            remove(path);
+        } else if let Err(error) = create(path).and_then(|f| touch(&f)) {
+            error!("Failed to create the path {}: {error}", path.display());
+        }
     }
 }
 
 impl Drop for FileProbe {
     fn drop(&mut self) {
-        self.stop.cancel();
-    }
-}
-
-fn update(path: &Path, availability: &Availability) {
-    if availability.status().is_err() {
-        remove(path);
-    } else if let Err(error) = create(path).and_then(|f| touch(&f)) {
-        error!("Failed to create the path {}: {error}", path.display());
+        self.file.stop.cancel();
     }
 }
 

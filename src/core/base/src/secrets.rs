@@ -9,6 +9,7 @@
 //! | the credentials of `Bearer` and `Basic`, anywhere in a text | [`mask_text`] |
 //! | an address that a setting has: its user, and all parameters that are not known to be harmless | [`mask_address`] |
 //! | secrets that are known, anywhere in a text | [`mask_known`] |
+//! | the beginning of a text of any length that a caller sent | [`Window`] |
 //! | both in a document | [`mask_document`] |
 //! | both in the annotations of an object | [`mask_annotations`] |
 //! | both in the text of a YAML or JSON file | [`mask_source`] line by line; `mask_secrets` of mixer-config by what it means |
@@ -17,6 +18,7 @@
 use std::borrow::Cow;
 
 mod address;
+mod beginning;
 mod document;
 mod known;
 mod names;
@@ -24,6 +26,7 @@ mod source;
 mod variables;
 
 pub use address::{is_address, mask_address};
+pub use beginning::{Beginning, Window};
 pub use document::{has_masked, is_name_of_pair, is_value_of_pair, mask_annotations, mask_document};
 use known::MIN_SECRET_LEN;
 pub use known::mask_known;
@@ -60,9 +63,18 @@ const PLACES: [&str; 4] = ["file", "path", "dir", "url"];
 /// An address whose path is a secret: that of a trap of Circonus.
 const SECRET_ADDRESS: &str = "submissionurl";
 
+/// Fewest bytes of the name of a secret: more than `key`.
+const MIN_NAME: usize = 4;
+/// Most bytes of a name that is looked at.
+const MAX_NAME: usize = 4 << 10;
+
 /// Whether a value with this name must be masked: the name of an attribute, header, field, environment variable or flag.
 /// Letter case, separators and percent-encoding make no difference. `key` alone is no secret: entries of maps and descriptors have it.
+/// A name of more than [`MAX_NAME`] bytes is taken for one without a look at it.
 pub fn is_secret(name: &str) -> bool {
+    if name.len() < MIN_NAME || name.len() > MAX_NAME {
+        return name.len() > MAX_NAME;
+    }
     let name = unescaped(name).to_ascii_lowercase();
     if name.replace(['_', '-'], "") == SECRET_ADDRESS {
         return true;
@@ -112,30 +124,37 @@ pub fn mask_value<'v>(name: &str, value: &'v str) -> Cow<'v, str> {
 /// Masks what is secret in any text: the user information of addresses (`scheme://user:password@host`), query parameters with the
 /// names of secrets, and what follows `Bearer` and `Basic`. Allocates only if there is something to mask.
 pub fn mask_text(text: &str) -> Cow<'_, str> {
+    let spans = by_form(text, false);
+    if spans.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(masked(text, spans, text.len()).0) }
+}
+
+/// What is secret by its form, in no order. Of a text that goes on, what its end cuts is secret if it may be.
+fn by_form(text: &str, goes_on: bool) -> Vec<(usize, usize)> {
     let mut spans: Vec<(usize, usize)> = Vec::new();
-    spans
-        .extend(text.match_indices("://").filter_map(|(at, found)| user_information(text, at + found.len())));
+    let authorities = text.match_indices("://").map(|(at, found)| at + found.len());
+    spans.extend(authorities.filter_map(|start| user_information(text, start, goes_on)));
     for scheme in ["bearer ", "basic "] {
-        spans.extend(
-            starts_ignoring_case(text, scheme).filter_map(|at| credentials(text, at, at + scheme.len())),
-        );
+        let found = starts_ignoring_case(text, scheme);
+        spans.extend(found.filter_map(|at| credentials(text, at, at + scheme.len(), goes_on)));
     }
     parameters(text, &mut spans);
-    if spans.is_empty() {
-        return Cow::Borrowed(text);
-    }
+    spans
+}
+
+/// The first `most` bytes of a text with these parts masked, and where in the text they end: a masked part is not divided.
+fn masked(text: &str, mut spans: Vec<(usize, usize)>, most: usize) -> (String, usize) {
     spans.sort_unstable();
-    let mut masked = String::with_capacity(text.len());
+    let mut masked = String::with_capacity(most);
     let mut shown = 0;
-    for (start, end) in spans {
+    for (start, end) in spans.into_iter().filter(|(start, _)| *start < most) {
         if start >= shown {
             masked.push_str(text.get(shown..start).unwrap_or_default());
             masked.push_str(MASKED);
         }
         shown = shown.max(end);
     }
-    masked.push_str(text.get(shown..).unwrap_or_default());
-    Cow::Owned(masked)
+    masked.push_str(text.get(shown..most).unwrap_or_default());
+    (masked, shown.max(most))
 }
 
 /// The range from `start` to the next character that ends it, or to the end of the text.
@@ -145,15 +164,18 @@ fn until(text: &str, start: usize, ends: impl Fn(char) -> bool) -> (usize, usize
 }
 
 /// The user information of an authority that holds a password.
-fn user_information(text: &str, start: usize) -> Option<(usize, usize)> {
+fn user_information(text: &str, start: usize, goes_on: bool) -> Option<(usize, usize)> {
     let (_, end) = until(text, start, |c| matches!(c, '/' | '?' | '#' | '"' | '\'') || c.is_whitespace());
+    if goes_on && end == text.len() {
+        return (start < end).then_some((start, end));
+    }
     let user = text.get(start..end)?.rsplit_once('@')?.0;
     user.contains(':').then_some((start, start + user.len()))
 }
 
 /// What follows the name of an authentication scheme at `scheme`, if it is long enough for credentials: `basic auth` is none. The rest of a
 /// literal that begins with the scheme is of any length, as in a condition of a rule.
-fn credentials(text: &str, scheme: usize, start: usize) -> Option<(usize, usize)> {
+fn credentials(text: &str, scheme: usize, start: usize, goes_on: bool) -> Option<(usize, usize)> {
     let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '~' | '+' | '/' | '='));
     let (start, end) = until(text, start, ends);
     let is_literal = || {
@@ -163,7 +185,8 @@ fn credentials(text: &str, scheme: usize, start: usize) -> Option<(usize, usize)
     };
     let word = text.get(start..end).unwrap_or_default();
     let is_prose = || ["auth", "realm", "token"].iter().any(|known| word.eq_ignore_ascii_case(known));
-    (word.len() >= 8 || !word.is_empty() && is_literal() && !is_prose()).then_some((start, end))
+    let is_cut = goes_on && end == text.len() && !word.is_empty();
+    (is_cut || word.len() >= 8 || !word.is_empty() && is_literal() && !is_prose()).then_some((start, end))
 }
 
 /// The values of the query parameters with the names of secrets. A name starts after `?`, `&` or `;`, and `?` does not end it.
@@ -199,6 +222,9 @@ fn secret_value(mut text: &str) -> Option<&str> {
 
 /// Whether the text, or what follows one of its `?`, is the name of a secret.
 fn has_secret(names: &str) -> bool {
+    if names.len() < MIN_NAME {
+        return false;
+    }
     // The longest name decides unless it is open and a shorter one, such as `rickey` in `gene?rickey`, has only a part of what makes it open.
     if is_secret(names) {
         return true;

@@ -21,7 +21,7 @@ pub use self::groups::{DenialGroup, DenialGroups, MAX_GROUPS};
 use self::attributes::{Fitting, Listed};
 use self::groups::Groups;
 use crate::routing::Refuser;
-use crate::secret_values::SecretValues;
+use crate::secret_values::{SecretValues, mask_beginning};
 use crate::snapshot::Snapshot;
 use mixer_attribute::request::CheckRequest;
 use mixer_attribute::{AttributeBag, OwnedAttributes, Vocabulary};
@@ -118,11 +118,10 @@ impl<'r> DeniedBy<'r> {
 
     /// The full name of the rule, or the name of the quota or limit; empty for the server. A long one is cut, with a sign.
     fn name(self) -> String {
-        let name = match self {
-            DeniedBy::Rule(refuser) => refuser.rule().key.to_string(),
-            other => other.parts().concat(),
-        };
-        cut(name, self.most())
+        match self {
+            DeniedBy::Rule(refuser) => cut(&refuser.rule().key.to_string(), self.most()),
+            other => cut(other.parts()[0], self.most()),
+        }
     }
 }
 
@@ -302,13 +301,17 @@ impl Denials {
         let room = room.saturating_sub(referenced.len());
         let reduced =
             (request.len() > room).then(|| attributes::fitting(bag, &referenced, &snapshot.secrets, room));
-        // What is secret in the message is known of the whole request alone.
-        let text = match reduced {
-            None => Cow::Borrowed(refusal.message),
-            Some(_) => Cow::Owned(SecretValues::of(bag, &snapshot.secrets).mask(refusal.message)),
+        // What is secret in the message is known of the whole request alone, and of a part of a secret it is not known later.
+        let (text, is_cut) = match reduced.is_none() && refusal.message.len() <= MAX_VALUE {
+            true => (Cow::Borrowed(refusal.message), false),
+            false => {
+                let shown = mask_beginning(refusal.message, MAX_VALUE, bag, &snapshot.secrets);
+                (Cow::Owned(shown.text), shown.goes_on)
+            }
         };
+        // Masks may have made it longer.
         let message = text.get(..text.floor_char_boundary(MAX_VALUE)).unwrap_or_default().as_bytes();
-        let is_cut = message.len() < text.len();
+        let is_cut = is_cut || message.len() < text.len();
         let (request, left_out) = match &reduced {
             None => (Some(request), None),
             Some(Some(Fitting { request, left_out })) => (Some(&**request), Some(*left_out)),
@@ -457,12 +460,11 @@ fn status_index(code: i32) -> usize {
 }
 
 /// The text, or its first `most` bytes and a sign that there is more.
-fn cut(mut text: String, most: usize) -> String {
-    if text.len() > most {
-        text.truncate(text.floor_char_boundary(most));
-        text.push('…');
+fn cut(text: &str, most: usize) -> String {
+    match text.len() > most {
+        true => format!("{}…", text.get(..text.floor_char_boundary(most)).unwrap_or_default()),
+        false => text.to_owned(),
     }
-    text
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The values of a request that are secret, so that they are masked wherever an explanation or a denial repeats them.
 
-use mixer_attribute::text::text;
+use mixer_attribute::text::text as text_of_value;
 use mixer_attribute::{AttributeBag, Value};
-use mixer_base::secrets::{MASKED, SecretNames, is_secret, mask_known};
+use mixer_base::secrets::{Beginning, MASKED, SecretNames, Window, is_secret, mask_known};
 
 /// Most secret values of a request, and most bytes of them. Nothing is shown of a request that has more.
 const MAX_VALUES: usize = 1024;
@@ -30,7 +30,7 @@ impl SecretValues {
                         entries.filter(|(key, _)| is_named || is_secret(&String::from_utf8_lossy(key)));
                     secret.for_each(|(_, value)| found.add(&String::from_utf8_lossy(value)));
                 }
-                Some(value) if is_named => found.add(&text(value).to_string()),
+                Some(value) if is_named => found.add(&text_of(value)),
                 _ => {}
             }
         }
@@ -64,6 +64,46 @@ impl SecretValues {
             false => mask_known(text, &self.values),
         }
     }
+}
+
+fn text_of(value: Value<'_>) -> String {
+    text_of_value(value).to_string()
+}
+
+/// The first `most` bytes of a text without the secret values of a request. Cost: of each value, whatever its length, a search for its first
+/// bytes among those of the text.
+pub(crate) fn mask_beginning(
+    text: &str,
+    most: usize,
+    bag: &AttributeBag<'_>,
+    names: &SecretNames,
+) -> Beginning {
+    let window = Window::of(text.as_bytes(), most);
+    let mut found: Vec<String> = Vec::new();
+    let mut look = |value: &[u8], is_secret: &dyn Fn() -> bool| {
+        // A cut character is no part of what is looked for.
+        let value = String::from_utf8_lossy(value.get(..Window::MAX_SECRET + 4).unwrap_or(value));
+        let has_escapes = value.chars().any(|c| !matches!(c, ' '..='~') || matches!(c, '"' | '\'' | '\\'));
+        let quoted = if has_escapes { format!("{value:?}") } else { String::new() };
+        let escaped = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+        for value in [&*value, escaped] {
+            if !value.is_empty() && window.has(value) && is_secret() {
+                found.push(value.to_owned());
+            }
+        }
+    };
+    for named in bag.all() {
+        let is_named = || names.is_secret(&String::from_utf8_lossy(named.name));
+        match named.value {
+            Some(Value::StringMap(map)) => map.entries.iter().for_each(|(key, value)| {
+                look(value, &|| is_named() || is_secret(&String::from_utf8_lossy(key)));
+            }),
+            Some(Value::String(value)) => look(value, &is_named),
+            Some(value) if is_named() => look(text_of(value).as_bytes(), &|| true),
+            _ => {}
+        }
+    }
+    window.masked(&found)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Request header sections. Spec: RFC 9113 section 8.
 
+use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request};
 
 use super::hpack::{Field, Name};
@@ -159,7 +160,12 @@ impl HeadBuilder {
         }
         let mut uri = Uri::builder().path_and_query(path.as_bytes());
         if let Some(authority) = self.authority.as_ref().filter(|authority| !authority.is_empty()) {
-            uri = uri.scheme(scheme.as_bytes()).authority(authority.as_bytes());
+            match Authority::try_from(authority.as_bytes()) {
+                Ok(authority) => uri = uri.scheme(scheme.as_bytes()).authority(authority),
+                // A name that the crate does not take, such as the path of a Unix socket from clients of gRPC's C core. Nobody asks for it.
+                Err(_) if is_authority(authority.as_bytes()) => {}
+                Err(_) => return None,
+            }
         }
         let memory = self.max_size - self.room + self.fields * FIELD_MEMORY;
         let content_length = content_length(&self.headers)?;
@@ -170,6 +176,19 @@ impl HeadBuilder {
         *request.headers_mut() = self.headers;
         Some(RequestHead { parts: request.into_parts().0, content_length, memory })
     }
+}
+
+/// Whether these are characters of an authority, escapes among them. Spec: RFC 3986 section 3.2.
+fn is_authority(bytes: &[u8]) -> bool {
+    let mut parts = bytes.split(|byte| *byte == b'%');
+    let is_plain = |part: &[u8]| {
+        part.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@[]".contains(byte))
+    };
+    parts.next().is_some_and(is_plain)
+        && parts.all(|part| {
+            part.split_at_checked(2)
+                .is_some_and(|(digits, rest)| digits.iter().all(u8::is_ascii_hexdigit) && is_plain(rest))
+        })
 }
 
 /// The value of content-length, if there is one; `None` if it is no number, or if two lengths differ. Spec: RFC 9110 section 8.6.
@@ -232,6 +251,8 @@ mod tests {
             built(&fields, 1000).request().map(|head| head.to_request(()).uri().to_string())
         };
         assert_eq!(with(&[(":authority", "h:1")]), Ok("http://h:1/a/b?c".to_owned()));
+        // The path of a Unix socket, as clients of gRPC's C core send it.
+        assert_eq!(with(&[(":authority", "run%2Fapi.sock")]), Ok("/a/b?c".to_owned()));
         assert_eq!(with(&[("x", "1"), ("x", "2")]), Ok("/a/b?c".to_owned()));
         assert_eq!(with(&[("content-length", "5"), ("content-length", "05")]), Ok("/a/b?c".to_owned()));
         for bad in [
@@ -247,6 +268,10 @@ mod tests {
             &[("keep-alive", "1")],
             &[("te", "gzip")],
             &[(":authority", "a b")],
+            &[(":authority", "a%2")],
+            &[(":authority", "a%zz")],
+            &[(":authority", "a%2Fb/c")],
+            &[(":authority", "a%2Fb\\")],
             &[("content-length", "x")],
             &[("content-length", "")],
             &[("content-length", "+5")],

@@ -3,8 +3,18 @@
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use mixer_base::looks::Looks;
+use mixer_base::task::hang_if_injected;
+use parking_lot::Mutex;
 use socket2::{Domain, SockAddr, Socket, Type};
+
+/// How long the removal of a file is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A look that takes longer hangs.
+const HANGS: Duration = Duration::from_secs(10);
 
 /// The file of a unix socket that this process has bound. No other file has its identity while the socket is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,11 +51,54 @@ impl SocketFile {
         }
     }
 
-    /// Removes the file, unless another one is in its place.
+    /// Removes the file, unless another one is in its place. A file system that does not answer within a second keeps it.
     pub(crate) fn remove(&self) {
-        if Self::at(&self.path).is_ok_and(|found| found == *self) {
-            // It may be removed already.
-            let _ = std::fs::remove_file(&self.path);
+        let (ended, end) = std::sync::mpsc::sync_channel(1);
+        let file = self.clone();
+        let remove = move || {
+            hang_if_injected();
+            if Self::at(&file.path).is_ok_and(|found| found == file) {
+                // It may be removed already.
+                let _ = std::fs::remove_file(&file.path);
+            }
+            let _ = ended.try_send(());
+        };
+        if std::thread::Builder::new().name("files".to_owned()).spawn(remove).is_ok() {
+            let _ = end.recv_timeout(PATIENCE);
+        }
+    }
+}
+
+/// Looks of a task at the file of a socket, each on a thread.
+#[derive(Debug)]
+pub struct SocketWatch {
+    file: Arc<SocketFile>,
+    looks: Looks,
+    /// When the look that goes on began.
+    since: Mutex<Option<Instant>>,
+}
+
+impl SocketWatch {
+    /// Looks of the current runtime.
+    pub fn new(file: SocketFile) -> Self {
+        Self { file: Arc::new(file), looks: Looks::default(), since: Mutex::default() }
+    }
+
+    /// Begins a [check](SocketFile::check), whose result is told by `tell`, unless one goes on. One that hangs for [`HANGS`] is told.
+    pub fn look(&self, tell: impl Fn(Result<(), String>) + Clone + Send + 'static) {
+        let (file, of_look) = (Arc::clone(&self.file), tell.clone());
+        let look = move || {
+            hang_if_injected();
+            of_look(file.check());
+        };
+        let mut since = self.since.lock();
+        if self.looks.begin(look, || {}) {
+            *since = Some(Instant::now());
+        } else if since.is_some_and(|since| since.elapsed() >= HANGS) {
+            tell(Err(format!(
+                "`{}` cannot be looked at: its file system may hang",
+                self.file.path.display()
+            )));
         }
     }
 }

@@ -46,7 +46,7 @@ use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::{OnConfigError, Published, Runtime, UnenforcedSince, is_about_serving, place_of};
 use mixer_engine::snapshot::UnenforcedScope;
 use mixer_introspect::monitor;
-use mixer_net::socket_file::SocketFile;
+use mixer_net::socket_file::SocketWatch;
 use mixer_net::workers::WorkerGroup;
 
 /// Interval of checks.
@@ -250,7 +250,7 @@ pub(super) struct Conditions {
     pub(super) workers: (Arc<WorkerGroup>, ProbeEmitter),
     pub(super) tasks: ProbeEmitter,
     /// The file of the API's unix socket, if it was bound by this process.
-    pub(super) socket: Option<(SocketFile, ProbeEmitter)>,
+    pub(super) socket: Option<(SocketWatch, ProbeEmitter)>,
     pub(super) degradations: Degradations,
     /// Age of the last heartbeat at which an event loop counts as stuck.
     pub(super) stuck_after: Duration,
@@ -309,12 +309,14 @@ impl Conditions {
         }
         let (workers, emitter) = &self.workers;
         emitter.set(stuck(workers, self.stuck_after));
-        if let Some((file, emitter)) = &self.socket {
-            let status = file.check();
+        if let Some((watch, emitter)) = &self.socket {
+            let (emitter, stopping) = (emitter.clone(), workers.stopping().clone());
             // A server that stops removes the file, after it has said so.
-            if !workers.stopping().is_cancelled() {
-                emitter.set(status);
-            }
+            watch.look(move |status| {
+                if !stopping.is_cancelled() {
+                    emitter.set(status);
+                }
+            });
         }
     }
 }

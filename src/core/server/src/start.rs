@@ -38,6 +38,7 @@ use mixer_envoy::EnvoyShared;
 use mixer_introspect::pprof;
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::Listener;
+use mixer_net::socket_file::SocketWatch;
 use mixer_net::tls::ServerTls;
 use mixer_spans::Tracer;
 
@@ -196,9 +197,10 @@ impl Start<'_> {
         let dispatcher = self.health.readiness.emitter("dispatcher", "runtime is not listening to the store");
         let served = self.health.readiness.emitter(CONFIGURATION, NOT_PUBLISHED);
         let tasks = self.health.readiness.emitter("tasks", "not looked at yet");
-        let socket = listener
-            .file()
-            .map(|file| (file.clone(), self.health.readiness.emitter("socket", "not looked at yet")));
+        let socket = listener.file().map(|file| {
+            let emitter = self.health.readiness.emitter("socket", "not looked at yet");
+            (SocketWatch::new(file.clone()), emitter)
+        });
         let conditions = Conditions {
             socket,
             store: Arc::clone(&store),

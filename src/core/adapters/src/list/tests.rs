@@ -267,6 +267,10 @@ async fn answers() {
     for (value, (code, message)) in rows {
         assert_eq!(f.ask(value), (code, message.to_owned()), "{value:?}");
     }
+    // Callers choose how long a value is.
+    let long = format!("a{}", "ä".repeat(MAX_SHOWN));
+    let shown = format!("a{}… is not whitelisted", "ä".repeat(MAX_SHOWN / 2 - 1));
+    assert_eq!(f.ask(Some(Value::String(long.as_bytes()))), (7, shown));
     let f = Fixture::new(Params { overrides: some(&["a"]), blacklist: true, ..Params::default() }).await;
     assert_eq!(f.ask(Some(Value::String(b"a"))), (7, "a is blacklisted".to_owned()));
     assert_eq!(f.ask(Some(Value::String(b"b"))), (0, String::new()));

@@ -6,7 +6,7 @@ use super::{DeniedBy, MAX_ATTRIBUTES, MAX_VALUE, SLOT};
 use crate::snapshot::Condition as When;
 use mixer_attribute::text::text;
 use mixer_attribute::{AttributeBag, Condition, OwnedAttributes, OwnedValue, SlotId, Value};
-use mixer_base::secrets::{MASKED, SecretNames, mask_value};
+use mixer_base::secrets::{MASKED, SecretNames, Window, is_secret, mask_text, mask_value};
 
 /// Most bytes of the names of what an answer depends on.
 const MAX_REFERENCED: usize = 768;
@@ -16,6 +16,8 @@ const END: u8 = 0;
 const OVERHEAD: usize = 48;
 /// Most bytes of an encoded value that is no text.
 const NUMBER: usize = 32;
+/// Most bytes of values that are looked at for a record.
+const MAX_LOOKED_AT: usize = 4 * SLOT;
 /// A sign that a value goes on.
 const MORE: char = '…';
 
@@ -56,8 +58,49 @@ impl Entry<'_> {
     /// Whether an answer depends on it: names of maps stand for all of their entries.
     fn is_one_of(&self, referenced: &[u8]) -> bool {
         let mut names = referenced.split(|byte| *byte == END);
-        let name = self.name();
-        names.any(|one| !one.is_empty() && (one == name.as_bytes() || one == self.attribute))
+        names.any(|one| match (one.strip_prefix(self.attribute), self.key) {
+            (Some(b""), _) => !one.is_empty(),
+            (Some([b'[', key @ .., b']']), Some(own)) => key == own,
+            _ => false,
+        })
+    }
+
+    /// Whether its name is that of a secret.
+    fn is_secret(&self, secrets: &SecretNames) -> bool {
+        let is_named = |name: &[u8]| is_secret(&String::from_utf8_lossy(name));
+        secrets.is_secret(&String::from_utf8_lossy(self.attribute)) || self.key.is_some_and(is_named)
+    }
+
+    /// Bytes of its value, or most of them.
+    fn len(&self) -> usize {
+        match self.value {
+            Value::String(bytes) | Value::Bytes(bytes) => bytes.len(),
+            _ => NUMBER,
+        }
+    }
+
+    /// The first bytes of its value as they may be recorded; `None` if they are not looked at. At most `left` bytes are those of a value that is
+    /// whole; others are shown in part if the answer depends on them.
+    fn recorded(&self, secrets: &SecretNames, left: usize, is_referenced: bool) -> Option<OwnedValue> {
+        let whole = self.len() <= left;
+        let text = match self.value {
+            _ if self.len() > 0 && self.is_secret(secrets) => MASKED.to_owned(),
+            Value::String(bytes) if whole || is_referenced => {
+                let most = if whole { left } else { MAX_VALUE * size_of::<char>() };
+                let shown = Window::of(bytes, most).masked(&[]);
+                match shown.goes_on || shown.text.len() > left {
+                    true if is_referenced => truncated(shown.text, shown.goes_on),
+                    true => return None,
+                    false => shown.text,
+                }
+            }
+            value if whole => match mask_text(&text(value).to_string()) {
+                Cow::Borrowed(_) => return Some(value.into()),
+                Cow::Owned(masked) => masked,
+            },
+            _ => return None,
+        };
+        Some(text.as_str().into())
     }
 
     /// Its value as it may be shown, and whether a part of it is masked.
@@ -108,10 +151,16 @@ fn entries<'a>(bag: &AttributeBag<'a>) -> Vec<Entry<'a>> {
 pub(super) fn referenced(by: DeniedBy<'_>, bag: &AttributeBag<'_>) -> Vec<u8> {
     let mut encoded: Vec<u8> = Vec::new();
     let mut add = |slot: SlotId, key: Option<&[u8]>| {
-        let name = name_of(bag.vocabulary().name(slot), key);
-        let is_known = encoded.split(|byte| *byte == END).any(|known| known == name.as_bytes());
-        if !is_known && encoded.len() + name.len() < MAX_REFERENCED {
-            encoded.extend_from_slice(name.as_bytes());
+        let name = bag.vocabulary().name(slot).as_bytes();
+        if encoded.len() + name.len() + key.map_or(0, |key| key.len() + 2) >= MAX_REFERENCED {
+            return;
+        }
+        let name = match key {
+            Some(key) => [name, b"[", key, b"]"].concat(),
+            None => name.to_vec(),
+        };
+        if !encoded.split(|byte| *byte == END).any(|known| known == name) {
+            encoded.extend(name);
             encoded.push(END);
         }
     };
@@ -135,32 +184,28 @@ pub(super) fn fitting(
 ) -> Option<Fitting> {
     let all = entries(bag);
     let count = all.len();
-    let length = |entry: &Entry<'_>| match entry.value {
-        Value::String(bytes) | Value::Bytes(bytes) => bytes.len(),
-        _ => NUMBER,
-    };
     let mut ranked: Vec<(bool, Entry<'_>)> =
         all.into_iter().map(|entry| (entry.is_one_of(referenced), entry)).collect();
-    ranked.sort_by_key(|(is_referenced, entry)| (!is_referenced, length(entry)));
+    ranked.sort_by_key(|(is_referenced, entry)| (!is_referenced, entry.len()));
     let mut kept = OwnedAttributes::new();
     let mut taken = 0;
     // The tag and the length of the attributes.
     room = room.saturating_sub(OVERHEAD);
+    // What is masked takes less room than it has bytes that are looked at.
+    let mut to_look_at = MAX_LOOKED_AT;
     for (is_referenced, entry) in &ranked {
         let names = entry.attribute.len() + entry.key.map_or(0, <[u8]>::len) + OVERHEAD;
         let left = room.saturating_sub(names);
-        if left == 0 {
+        if left == 0 || to_look_at == 0 {
             continue;
         }
-        let (shown, is_masked) = entry.masked(secrets);
-        let text = if is_masked || matches!(entry.value, Value::String(_)) { Some(shown) } else { None };
-        let (size, value) = match text {
-            None => (length(entry), OwnedValue::from(entry.value)),
-            Some(text) if text.len() > left && *is_referenced => {
-                let text = truncated(text);
-                (text.len(), text.as_str().into())
-            }
-            Some(text) => (text.len(), text.as_str().into()),
+        if entry.len() <= left || *is_referenced {
+            to_look_at = to_look_at.saturating_sub(entry.len().min(SLOT));
+        }
+        let Some(value) = entry.recorded(secrets, left, *is_referenced) else { continue };
+        let size = match &value {
+            OwnedValue::String(text) => text.len(),
+            _ => entry.len(),
         };
         if size > left {
             continue;
@@ -205,7 +250,7 @@ pub(super) fn list(
         let (shown, mut is_masked) = entry.masked(secrets);
         is_masked |= left_out.is_some() && shown.contains(MASKED);
         let length = shown.len();
-        let value = if length <= room { shown } else { truncated(shown) };
+        let value = if length <= room { shown } else { truncated(shown, false) };
         room = room.saturating_sub(length);
         if value.len() != length || (left_out.is_some() && value.ends_with(MORE)) {
             listed.cut.push(name.clone());
@@ -221,10 +266,13 @@ pub(super) fn list(
     listed
 }
 
-/// The first [`MAX_VALUE`] characters of a text, and a sign if there are more.
-fn truncated(mut text: String) -> String {
-    if let Some((at, _)) = text.char_indices().nth(MAX_VALUE) {
+/// The first [`MAX_VALUE`] characters of a text, and a sign if there are more, or if it is the beginning of one that `goes_on`.
+fn truncated(mut text: String, goes_on: bool) -> String {
+    let end = text.char_indices().nth(MAX_VALUE);
+    if let Some((at, _)) = end {
         text.truncate(at);
+    }
+    if goes_on || end.is_some() {
         text.push(MORE);
     }
     text

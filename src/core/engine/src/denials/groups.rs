@@ -1,17 +1,16 @@
 //! Denials by what refused them, by service and by caller.
 
 use std::hash::{BuildHasher as _, Hash as _, Hasher};
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{DenialKind, Refusal, cut};
+use super::{DenialKind, Refusal};
 use crate::snapshot::Snapshot;
 use mixer_attribute::text::{ip_from_bytes, text};
 use mixer_attribute::{AttributeBag, Value};
-use mixer_base::secrets::mask_value;
+use mixer_base::secrets::{Beginning, MASKED, Window, is_secret};
 use mixer_base::shard;
 use mixer_base::time::Moment;
 
@@ -113,25 +112,52 @@ fn first<'a>(names: &[&'static str], bag: &AttributeBag<'a>) -> Option<(&'static
     })
 }
 
-/// The text of an attribute; masked if it is secret, and cut.
+/// The text of an attribute; masked if it is secret, and cut. No more of it is looked at than may be shown: callers choose it.
 fn shown(value: Option<(&'static str, Value<'_>)>, snapshot: &Snapshot) -> String {
     let Some((name, value)) = value else { return String::new() };
-    let whole = |plain: &str| snapshot.secrets.mask_value(name, plain).into_owned();
-    let masked = match value {
+    if snapshot.secrets.is_secret(name) {
+        return MASKED.to_owned();
+    }
+    let beginning = |text: &[u8], most: usize| Window::of(text, most).masked(&[]);
+    let mut shown = match value {
+        Value::String(bytes) => beginning(bytes, MAX_TEXT),
         Value::Bytes(bytes) => match ip_from_bytes(bytes) {
-            Some(ip) => whole(&IpAddr::to_string(&ip)),
-            None => whole(&text(value).to_string()),
+            Some(ip) => beginning(ip.to_string().as_bytes(), MAX_TEXT),
+            None => {
+                let some = bytes.get(..MAX_TEXT).unwrap_or(bytes);
+                let text = beginning(text(Value::Bytes(some)).to_string().as_bytes(), MAX_TEXT);
+                Beginning { goes_on: text.goes_on || some.len() < bytes.len(), ..text }
+            }
         },
         // Entries of a descriptor: each is masked by its own key.
-        Value::StringMap(map) if !snapshot.secrets.is_secret(name) => {
-            let lossy = String::from_utf8_lossy;
-            let entries = map.entries.iter().map(|(key, value)| (lossy(key), lossy(value)));
-            let entries = entries.map(|(key, value)| format!("{key}={}", mask_value(&key, &value)));
-            entries.collect::<Vec<_>>().join(" ")
+        Value::StringMap(map) => {
+            let mut all = Beginning { text: String::new(), is_masked: false, goes_on: false };
+            for (key, value) in map.entries {
+                if all.text.len() > MAX_TEXT {
+                    all.goes_on = true;
+                    break;
+                }
+                let separator = if all.text.is_empty() { "" } else { " " };
+                let named = beginning(key, MAX_TEXT);
+                let value = match is_secret(&String::from_utf8_lossy(key)) {
+                    true => MASKED.to_owned(),
+                    false => beginning(value, MAX_TEXT).text,
+                };
+                all.text.extend([separator, &named.text, "=", &value]);
+            }
+            all
         }
-        _ => whole(&text(value).to_string()),
+        _ => beginning(text(value).to_string().as_bytes(), MAX_TEXT),
     };
-    cut(masked, MAX_TEXT)
+    if shown.text.len() > MAX_TEXT {
+        shown.text.truncate(shown.text.floor_char_boundary(MAX_TEXT));
+        shown.goes_on = true;
+    }
+    if shown.goes_on {
+        shown.text.push('…');
+    }
+    shown.text.shrink_to_fit();
+    shown.text
 }
 
 /// Hashes what tells the text of one attribute from another.
@@ -212,5 +238,50 @@ impl Groups {
             b.count.cmp(&a.count).then_with(|| texts(a).cmp(&texts(b)))
         });
         DenialGroups { list, others }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DeniedBy;
+    use super::*;
+    use crate::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
+    use mixer_attribute::{StringMap, ValueType, Vocabulary};
+
+    /// A caller may give itself names of any length.
+    #[test]
+    fn what_is_kept_of_callers_is_bounded() {
+        let mut builder = Vocabulary::builder();
+        builder.declare("source.user", ValueType::String);
+        builder.declare("request.auth.principal", ValueType::IpAddress);
+        builder.declare("ratelimit.descriptor", ValueType::StringMap);
+        builder.declare("request.host", ValueType::String);
+        let (vocabulary, arena) = (builder.build(), bumpalo::Bump::new());
+        let snapshot = SnapshotBuilder::new(SnapshotOptions::new(Registry::default())).empty();
+        let groups = Groups::default();
+        let name = |number: usize| arena.alloc_str(&format!("{number}{}", "ä".repeat(300_000))).as_bytes();
+        for number in 0..MAX_GROUPS {
+            let entries = arena.alloc([(name(number), name(number)), (b"token".as_slice(), name(1))]);
+            let descriptor = Value::StringMap(arena.alloc(StringMap { entries, source: None }));
+            let caller = [
+                ("source.user", Value::String(name(number))),
+                ("request.auth.principal", Value::Bytes(name(number))),
+                ("ratelimit.descriptor", descriptor),
+            ];
+            let mut bag = AttributeBag::empty(&vocabulary, &arena);
+            for (name, value) in [caller[number % 3], ("request.host", Value::String(name(number)))] {
+                bag.set(vocabulary.slot(name.as_bytes()).unwrap(), value);
+            }
+            let refusal = Refusal { code: 7, message: "", by: DeniedBy::Server, cached: false };
+            assert!(groups.count(refusal, &snapshot, &bag).1);
+        }
+        let tables: Vec<_> = groups.shards.iter().map(|Shard(table)| table.lock()).collect();
+        let kept: Vec<&DenialGroup> =
+            tables.iter().flat_map(|table| table.groups.values()).map(|(group, _)| group).collect();
+        assert_eq!(kept.len(), MAX_GROUPS);
+        for text in kept.iter().flat_map(|group| [&group.by, &group.service, &group.caller]) {
+            assert!(text.capacity() <= MAX_TEXT + "…".len(), "{} bytes for {text}", text.capacity());
+            assert!(text.is_empty() || text.ends_with('…'), "{text}");
+        }
     }
 }

@@ -204,6 +204,42 @@ fn secrets_in_the_message_of_a_large_request_are_masked() {
     assert_eq!(denials.list(&vocabulary).remove(0).message, "*** is not whitelisted");
 }
 
+/// What a caller sends does not make recording it dearer. It would take minutes if values and messages were looked at whole.
+#[test]
+fn large_denials_are_recorded_without_a_look_at_all_of_them() {
+    let denials = Denials::with_rate(u32::MAX);
+    let snapshot = snapshot(1, &[]);
+    let (arena, vocabulary) = (Bump::new(), vocabulary());
+    let query = format!("/?{}", "&a=b".repeat(240_000));
+    let tokens: Vec<(String, String)> =
+        (0..1000).map(|n| (format!("x-{n}-token"), format!("hunter{n:04}{}", "-".repeat(25)))).collect();
+    let tokens = tokens.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let paths = (0..20).map(|n| (format!("x-{n}").into(), format!("/?{}", "&a=b".repeat(1000)).into()));
+    let secret = format!("{} hunter0999{} is not whitelisted", "-".repeat(170), "-".repeat(25));
+    let requests = [
+        (OwnedValue::StringMap(tokens), "-".repeat(940_000), "…"),
+        (OwnedValue::from([("x", &*query)]), query.clone(), "…"),
+        (OwnedValue::StringMap(paths.collect()), query.clone(), "…"),
+        (OwnedValue::from([("x-token", &*format!("hunter0999{}", "-".repeat(25)))]), secret, " ***…"),
+    ];
+    for (headers, message, end) in requests {
+        let mut attributes = OwnedAttributes::new();
+        attributes.insert("request.headers", headers);
+        let body = attributes.to_bytes(0);
+        for number in 0..100 {
+            let mut bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+            // Another caller each time.
+            let caller = arena.alloc_str(&format!("{number}{query}"));
+            bag.set(vocabulary.slot(b"source.user").unwrap(), Value::String(caller.as_bytes()));
+            let refusal = Refusal { code: 7, message: &message, by: DeniedBy::Server, cached: false };
+            denials.record(refusal, &snapshot, &bag, || &body);
+        }
+        let denial = denials.list(&vocabulary).remove(0);
+        assert!(denial.message.ends_with(end) && !denial.message.contains("hunter"), "{}", denial.message);
+        assert!(denial.message.len() <= MAX_VALUE + "…".len());
+    }
+}
+
 #[test]
 fn codes_have_names() {
     assert_eq!(status_name(16), "UNAUTHENTICATED");

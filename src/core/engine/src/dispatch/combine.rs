@@ -11,6 +11,8 @@ use mixer_base::warn_limited;
 
 /// PERMISSION_DENIED: the code of refusals that no handler made.
 pub(super) const PERMISSION_DENIED: i32 = 7;
+/// Most bytes of the message of an answer. Of a longer one, which repeats what a caller sent, the rest is left out.
+const MAX_MESSAGE: usize = 32 << 10;
 /// Bytes of a name that a message has.
 const MAX_SHOWN: usize = 128;
 /// Validity of a check without any answer that states one.
@@ -165,17 +167,15 @@ impl Combiner {
             self.status.code = result.status.code;
             self.status.details = result.status.details.clone();
         } else {
-            self.status.message.push_str(", ");
+            append(&mut self.status.message, &[", "]);
             if !is_repeated {
-                self.public_message.push_str(", ");
+                append(&mut self.public_message, &[", "]);
             }
         }
         if !is_repeated {
-            self.public_message.push_str(public);
+            append(&mut self.public_message, &[public]);
         }
-        self.status.message.push_str(handler);
-        self.status.message.push(':');
-        self.status.message.push_str(&result.status.message);
+        append(&mut self.status.message, &[handler, ":", &result.status.message]);
     }
 
     pub(super) fn finish(mut self, depends_on_map: bool) -> CheckOutcome {
@@ -198,6 +198,17 @@ impl Combiner {
             allowed: self.allowed,
             refused_by: self.refused_by,
             depends_on_map,
+        }
+    }
+}
+
+/// Appends to a message of at most [`MAX_MESSAGE`] bytes; one that is cut ends in `…`.
+fn append(message: &mut String, parts: &[&str]) {
+    for part in parts {
+        let Some(room) = MAX_MESSAGE.checked_sub(message.len()) else { return };
+        message.push_str(part.get(..part.floor_char_boundary(room)).unwrap_or_default());
+        if part.len() > room {
+            message.push('…');
         }
     }
 }

@@ -62,3 +62,17 @@ fn clients_are_not_told_why_a_failure_refuses() {
     outcome.refuse(&["condition of rule `r` failed".to_owned()]);
     assert_eq!(outcome.public_message, UNEVALUATED);
 }
+
+/// Handlers repeat what callers sent, each of them.
+#[test]
+fn messages_of_many_refusals_are_bounded() {
+    let refusals: Vec<CheckResult> = (0..100).map(|_| result(7, &"ä".repeat(500), 5, 9)).collect();
+    let outcome = combined(&refusals);
+    for (message, start) in [(&outcome.status.message, "h0:ää"), (&outcome.public_message, "ää")] {
+        assert!(message.starts_with(start) && message.ends_with("ä…"), "{message}");
+        assert!(message.len() <= MAX_MESSAGE + "…".len(), "{}", message.len());
+        assert!(message.len() >= MAX_MESSAGE, "{}", message.len());
+    }
+    let whole = combined(&refusals[..10]);
+    assert!(!whole.status.message.contains('…') && !whole.public_message.contains('…'));
+}

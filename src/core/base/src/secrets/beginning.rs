@@ -1,0 +1,181 @@
+//! The beginning of a text that may be long, masked without a look at the rest.
+
+use std::borrow::Cow;
+
+use super::known::MIN_SECRET_LEN;
+use super::{MASKED, by_form, masked};
+
+/// Bytes after those that are shown which are looked at: a secret that starts among those that are shown is recognized by its first bytes.
+const AHEAD: usize = 256;
+
+/// The beginning of a text, and what follows as far as it tells whether the beginning has a secret.
+#[derive(Debug)]
+pub struct Window<'t> {
+    text: Cow<'t, str>,
+    /// Length of the whole text.
+    whole: usize,
+    /// Bytes that are shown at most.
+    most: usize,
+}
+
+/// The beginning of a text as it may be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Beginning {
+    /// The text; a byte that is no UTF-8 is `\u{fffd}`.
+    pub text: String,
+    /// Whether it has a mask.
+    pub is_masked: bool,
+    /// Whether the text goes on after it.
+    pub goes_on: bool,
+}
+
+impl<'t> Window<'t> {
+    /// Of a secret that is longer, these first bytes suffice.
+    pub const MAX_SECRET: usize = AHEAD;
+
+    /// A window on the first `most` bytes of a text. Cost: independent of the length of the text.
+    pub fn of(text: &'t [u8], most: usize) -> Self {
+        let seen = text.get(..floor(text, most.saturating_add(AHEAD))).unwrap_or_default();
+        let beyond = text.len() - seen.len();
+        let seen = String::from_utf8_lossy(seen);
+        Self { whole: seen.len() + beyond, text: seen, most }
+    }
+
+    /// Whether all of the text is in it.
+    pub fn is_whole(&self) -> bool {
+        self.text.len() == self.whole
+    }
+
+    /// Whether a text that may be a secret, or the first bytes of it, is in the window.
+    pub fn has(&self, secret: &str) -> bool {
+        match secret.len() < MIN_SECRET_LEN {
+            true => self.is_whole() && self.unquoted(secret),
+            false => self.text.contains(head(secret)),
+        }
+    }
+
+    /// Whether the text is this one, perhaps in quotes.
+    fn unquoted(&self, secret: &str) -> bool {
+        let text = &*self.text;
+        text == secret
+            || text
+                .strip_prefix('"')
+                .and_then(|text| text.strip_suffix('"'))
+                .is_some_and(|text| text == secret)
+    }
+
+    /// What may be shown of it: without `secrets` and what is secret by its form, as [`mask_known`](super::mask_known) masks the whole text.
+    /// After a secret that is longer than what is looked at, nothing is shown.
+    pub fn masked(&self, secrets: &[String]) -> Beginning {
+        if self.is_whole() && secrets.iter().any(|secret| self.unquoted(secret)) {
+            return Beginning { text: MASKED.to_owned(), is_masked: true, goes_on: false };
+        }
+        let text = &*self.text;
+        let mut spans = by_form(text, !self.is_whole());
+        for secret in secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LEN) {
+            let head = head(secret);
+            let length = if head.len() < secret.len() { text.len() } else { secret.len() };
+            spans.extend(
+                text.match_indices(head).map(|(at, _)| (at, at.saturating_add(length).min(text.len()))),
+            );
+        }
+        let most = text.floor_char_boundary(self.most);
+        let is_masked = spans.iter().any(|(start, _)| *start < most);
+        let (shown, end) = masked(text, spans, most);
+        Beginning { text: shown, is_masked, goes_on: end < self.whole }
+    }
+}
+
+/// The first bytes of a secret, by which it is recognized.
+fn head(secret: &str) -> &str {
+    secret.get(..secret.floor_char_boundary(AHEAD - 4)).unwrap_or_default()
+}
+
+/// The last boundary of a character at or before `at`, if the bytes are UTF-8.
+fn floor(text: &[u8], at: usize) -> usize {
+    if at >= text.len() {
+        return text.len();
+    }
+    let is_start = |at: &usize| text.get(*at).is_none_or(|byte| byte & 0xc0 != 0x80);
+    (at.saturating_sub(3)..=at).rev().find(is_start).unwrap_or(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::{mask_known, mask_text};
+
+    fn beginning(text: &str, secrets: &[&str], most: usize) -> Beginning {
+        let secrets: Vec<String> = secrets.iter().map(|&secret| secret.to_owned()).collect();
+        Window::of(text.as_bytes(), most).masked(&secrets)
+    }
+
+    #[test]
+    fn a_whole_text_is_masked_as_by_the_others() {
+        let secrets = ["hunter2", "Bearer abc", "x"].map(str::to_owned);
+        for text in [
+            "",
+            "x",
+            "\"x\"",
+            "xy",
+            "hunter2 and hunter2",
+            "a hunter2hunter2",
+            "/?a=1&token=abc&b",
+            "a b://c:d@e",
+            "ä",
+        ] {
+            let shown = Window::of(text.as_bytes(), 200).masked(&secrets);
+            assert_eq!(shown.text, mask_known(text, &secrets), "{text}");
+            assert!(!shown.goes_on, "{text}");
+            let shown = Window::of(text.as_bytes(), 200).masked(&[]);
+            assert_eq!(shown.text, mask_text(text));
+            assert_eq!(shown.is_masked, shown.text != text);
+        }
+    }
+
+    #[test]
+    fn what_is_cut_shows_no_part_of_a_secret() {
+        for length in [2, 7, 30, 300, 5000] {
+            let value = "s3cr3t".repeat(length);
+            for before in 0..40 {
+                let filler = "-".repeat(before);
+                for (text, secret) in [
+                    (format!("{filler} {value} is not on the list"), Some(&*value)),
+                    (format!("{filler} a://b:{value}@host/"), None),
+                    (format!("{filler} bearer {value}"), None),
+                    (format!("{filler}?a=b&token={value}&c"), None),
+                ] {
+                    let secrets: Vec<&str> = secret.into_iter().collect();
+                    for most in [20, 24, 36] {
+                        let shown = beginning(&text, &secrets, most);
+                        assert!(!shown.text.contains("s3"), "{text} {most}: {shown:?}");
+                        assert!(shown.text.len() <= most + 2 * MASKED.len());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_text_is_cut_where_a_character_begins() {
+        let text = "ä".repeat(5000);
+        for most in 0..9 {
+            let shown = beginning(&text, &[], most);
+            assert_eq!((shown.text.chars().count(), shown.goes_on), (most / 2, true), "{most}");
+        }
+        assert_eq!(
+            beginning("ää", &[], 4),
+            Beginning { text: "ää".to_owned(), is_masked: false, goes_on: false }
+        );
+        let none = [0xff; 3000];
+        assert_eq!(Window::of(&none, 9).masked(&[]).text, "\u{fffd}".repeat(3));
+        let long = Window::of(&none, 9);
+        assert!(!long.is_whole() && !long.has("abc") && long.has("\u{fffd}\u{fffd}"));
+    }
+
+    #[test]
+    fn ports_and_paths_of_long_texts_are_shown() {
+        let text = format!("http://host:80/{}", "a".repeat(1 << 20));
+        assert_eq!(beginning(&text, &[], 16).text, "http://host:80/a");
+    }
+}
