@@ -369,7 +369,9 @@ fn check_request(
     source: Option<IpAddr>,
     body: &Bytes,
 ) -> CheckRequest {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // Whatever bytes it has: a rule that refuses by the beginning of a host goes on to.
+    let lossy = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let text = |name: &str| headers.get(name).map(lossy).unwrap_or_default();
     let mut all = std::collections::BTreeMap::<String, String>::new();
     for (name, value) in headers {
         let value = String::from_utf8_lossy(value.as_bytes());
@@ -381,15 +383,16 @@ fn check_request(
             .or_insert_with(|| value.into_owned());
     }
     let (method, host) = (method.as_str(), text("host"));
-    let scheme = Some(text("x-forwarded-proto")).filter(|scheme| !scheme.is_empty()).unwrap_or("http");
+    let scheme = text("x-forwarded-proto");
+    let scheme = if scheme.is_empty() { "http".to_owned() } else { scheme };
     // No header that a client sends has such a name.
-    let pseudo = [(":authority", host), (":method", method), (":path", path), (":scheme", scheme)];
+    let pseudo = [(":authority", &*host), (":method", method), (":path", path), (":scheme", &scheme)];
     all.extend(pseudo.map(|(name, value)| (name.to_owned(), value.to_owned())));
     let http = attribute_context::HttpRequest {
         method: method.to_owned(),
         path: path.to_owned(),
-        host: host.to_owned(),
-        scheme: scheme.to_owned(),
+        host,
+        scheme,
         headers: all,
         size: i64::try_from(body.len()).unwrap_or(i64::MAX),
         raw_body: body.clone(),
@@ -485,5 +488,18 @@ mod tests {
         assert_eq!((source.address.as_str(), source.port_value), ("10.0.0.7", 0));
         assert_eq!(context.request.unwrap().http.unwrap().host, "shop.example");
         assert!(of(None).source.is_none());
+    }
+
+    /// A rule that refuses by the beginning of a host is not passed with a byte that is no text.
+    #[test]
+    fn hosts_with_any_bytes_are_hosts() {
+        let mut headers = HeaderMap::new();
+        for name in [header::HOST, http::HeaderName::from_static("x-forwarded-proto")] {
+            headers.insert(name, HeaderValue::from_bytes(b"internal\xff").unwrap());
+        }
+        let request = check_request(&Method::GET, "/a", &headers, None, &Bytes::new());
+        let http = request.attributes.unwrap().request.unwrap().http.unwrap();
+        let shown = "internal\u{fffd}";
+        assert_eq!((&*http.host, &*http.scheme, &*http.headers[":authority"]), (shown, shown, shown));
     }
 }

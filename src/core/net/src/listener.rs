@@ -137,7 +137,15 @@ impl Listener {
                 let mut temporary = path.clone().into_os_string();
                 temporary.push(format!(".{}", std::process::id()));
                 let temporary = PathBuf::from(temporary);
-                let listener = UnixListener::bind(&temporary).map_err(|e| refuse("bind", &e))?;
+                // A process with the same number, as in a container, was killed before it had renamed it.
+                if socket_file::is_served(&temporary).is_ok_and(|is_served| !is_served) {
+                    // What cannot be removed is an error of `bind`.
+                    let _ = remove_stale_socket(&temporary);
+                }
+                let refuse_temporary = |error: &std::io::Error| {
+                    ListenError(format!("listen unix {}: bind: {}", temporary.display(), os_text(error)))
+                };
+                let listener = UnixListener::bind(&temporary).map_err(|e| refuse_temporary(&e))?;
                 let file = SocketFile::at(&temporary).map_err(|e| refuse("stat", &e))?;
                 let mut listener = Listener::Unix { listener, file: Some(file) };
                 std::fs::set_permissions(&temporary, std::fs::Permissions::from_mode(mode))
@@ -410,6 +418,27 @@ mod tests {
         };
         let (_, error) = open_tcp("tcp", "[::]:80".parse().unwrap(), open).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EADDRINUSE));
+    }
+
+    #[tokio::test]
+    async fn a_socket_that_a_killed_process_did_not_rename_bars_no_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("api.sock");
+        let temporary = directory.path().join(format!("api.sock.{}", std::process::id()));
+        let address = ListenAddress::Unix(path.clone());
+        drop(std::os::unix::net::UnixListener::bind(&temporary).unwrap());
+        assert!(temporary.exists());
+        drop(Listener::bind(&address, Some(0o600)).unwrap());
+        assert!(!temporary.exists() && !path.exists());
+        // One that is served, and what is no socket, stay, and the error names them.
+        let served = std::os::unix::net::UnixListener::bind(&temporary).unwrap();
+        let refused = |why: &str| format!("listen unix {}: bind: {why}", temporary.display());
+        assert_eq!(Listener::bind(&address, Some(0o600)).unwrap_err().0, refused(IN_USE));
+        drop(served);
+        std::fs::remove_file(&temporary).unwrap();
+        std::fs::write(&temporary, "").unwrap();
+        assert_eq!(Listener::bind(&address, Some(0o600)).unwrap_err().0, refused(IN_USE));
+        assert!(temporary.exists());
     }
 
     #[tokio::test]
