@@ -1,5 +1,7 @@
 //! `diff`: shows which recorded decisions a configuration change alters, and why.
 
+mod settings;
+
 use std::collections::BTreeMap;
 use std::io::{BufReader, Write as _};
 use std::path::PathBuf;
@@ -15,8 +17,9 @@ use super::output::{self, OutputFormat, escaped, table};
 use super::source;
 use mixer_engine::decision::Decision;
 use mixer_engine::explain::WithoutNamespace;
-use mixer_engine::snapshot::Snapshot;
+use mixer_engine::snapshot::{Snapshot, Unenforced};
 use mixer_policy::{ChangedCall, Offline, Replay, Stubs, clock_of, read_requests, replay};
+use settings::ChangedSetting;
 
 /// Flags of `diff`.
 #[derive(Debug, Clone, clap::Args)]
@@ -53,6 +56,25 @@ struct ChangeGroup<'c> {
 /// Where recordings come from.
 const RECORD: &str = "create it with `mixer server --record-requests FILE` or `--decision-log FILE`";
 
+/// What the recording does not tell, and the replayed calls.
+struct Compared {
+    replayed: Replay,
+    /// The resources for Envoy that differ.
+    settings: Vec<ChangedSetting>,
+    /// What services of Envoy do not enforce any more.
+    unenforced: Vec<Unenforced>,
+}
+
+impl Compared {
+    /// Whether a call has another result, or one of Envoy may have.
+    fn differs(&self) -> bool {
+        let [from, to] = &self.replayed.without_namespace;
+        !self.replayed.changes.is_empty()
+            || !self.settings.is_empty()
+            || (self.replayed.unnamed > 0 && from != to)
+    }
+}
+
 /// Flags that have no effect beside others.
 const IDLE: &[Lost<DiffArgs>] = &[Lost::idle(
     &["limit"],
@@ -62,11 +84,18 @@ const IDLE: &[Lost<DiffArgs>] = &[Lost::idle(
 
 /// Replays the calls against both configurations and prints the differences.
 ///
-/// Exit status: 0 if all results are the same, 1 if one differs, 2 if an input cannot be read.
+/// Exit status: 0 if all results are the same, 1 if one differs, or settings for Envoy do, which calls are replayed without; 2 if an input
+/// cannot be read.
 pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Outcome {
     tell_lost(IDLE, &args.given, args, io)?;
     let decisions = requests(args, io)?;
     let (from, to) = (snapshot(args, &args.from, io)?, snapshot(args, &args.to, io)?);
+    let settings = settings::changed(&from, &to);
+    let known: Vec<Unenforced> = from.unenforced_settings().cloned().collect();
+    let is_new = |one: &&Unenforced| {
+        !known.iter().any(|known| (&known.resource, known.what) == (&one.resource, one.what))
+    };
+    let unenforced: Vec<Unenforced> = to.unenforced_settings().filter(is_new).cloned().collect();
     let replayed = block_on(async {
         let before = start_offline(&args.from, &from, &decisions).await?;
         let after = start_offline(&args.to, &to, &decisions).await?;
@@ -80,15 +109,16 @@ pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Outcome {
         );
         return Err(cause.into_iter().fold(failure, Failure::cause).into());
     }
-    let groups = groups(&replayed.changes);
+    let compared = Compared { replayed, settings, unenforced };
+    let groups = groups(&compared.replayed.changes);
     let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     match args.output.unwrap_or(default) {
-        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&replayed, &groups)))?,
-        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&replayed, &groups)))?,
-        OutputFormat::Table => show(args, &replayed, &groups, io.width, io)?,
-        OutputFormat::Plain => show(args, &replayed, &groups, usize::MAX, io)?,
+        OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&compared, &groups)))?,
+        OutputFormat::Yaml => write!(io.out, "{}", output::yaml(&document(&compared, &groups)))?,
+        OutputFormat::Table => show(args, &compared, &groups, io.width, io)?,
+        OutputFormat::Plain => show(args, &compared, &groups, usize::MAX, io)?,
     }
-    Ok(if replayed.changes.is_empty() { Exit::Success } else { Exit::Negative })
+    Ok(if compared.differs() { Exit::Negative } else { Exit::Success })
 }
 
 fn requests(args: &DiffArgs, io: &mut Io) -> Result<Vec<(usize, Decision)>, Stop> {
@@ -154,19 +184,18 @@ fn groups(changes: &[ChangedCall]) -> Vec<ChangeGroup<'_>> {
 
 fn show(
     args: &DiffArgs,
-    replayed: &Replay,
+    compared: &Compared,
     groups: &[ChangeGroup<'_>],
     width: usize,
     io: &mut Io,
 ) -> Result<(), Stop> {
+    let replayed = &compared.replayed;
     if !groups.is_empty() {
         let rows: Vec<Vec<String>> = groups
             .iter()
             .map(|group| {
-                let lines: Vec<String> =
-                    group.calls.iter().take(3).map(|change| change.line.to_string()).collect();
-                let more = if group.calls.len() > 3 { ", …" } else { "" };
-                let lines = format!("{}{more}", lines.join(", "));
+                let lines: Vec<usize> = group.calls.iter().map(|change| change.line).collect();
+                let lines = some_of(&lines);
                 vec![group.calls.len().to_string(), lines, shorten(&group.change), group.why.clone()]
             })
             .take(args.limit.max(1))
@@ -202,10 +231,41 @@ fn show(
         let count = replayed.drifted.len();
         writeln!(io.out, "{count} do not have the recorded result with --from: state or backends differ")?;
     }
-    for (line, cause) in &replayed.skipped {
-        io.warn(&format!("line {line} is skipped: {}", escaped(cause)))?;
+    if !compared.settings.is_empty() {
+        writeln!(io.out, "{}, which calls are replayed without:", differing(compared.settings.len()))?;
+        for setting in &compared.settings {
+            writeln!(io.out, "  {setting}")?;
+        }
+    }
+    for Unenforced { what, resource, place, .. } in &compared.unenforced {
+        let (resource, place) = (resource.to_string(), escaped(place));
+        writeln!(io.out, "not enforced with --to: {what} ({} in {place})", escaped(&resource))?;
+    }
+    let mut skipped: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    replayed.skipped.iter().for_each(|(line, cause)| skipped.entry(cause).or_default().push(*line));
+    for (cause, lines) in skipped {
+        let cause = escaped(cause);
+        let told = match lines.as_slice() {
+            [line] => format!("line {line} is skipped: {cause}"),
+            lines => format!("{} lines are skipped ({}): {cause}", lines.len(), some_of(lines)),
+        };
+        io.warn(&told)?;
     }
     Ok(())
+}
+
+fn differing(count: usize) -> String {
+    match count {
+        1 => "1 resource for Envoy differs".to_owned(),
+        count => format!("{count} resources for Envoy differ"),
+    }
+}
+
+/// The first three numbers of lines.
+fn some_of(lines: &[usize]) -> String {
+    let first: Vec<String> = lines.iter().take(3).map(usize::to_string).collect();
+    let more = if lines.len() > 3 { ", …" } else { "" };
+    format!("{}{more}", first.join(", "))
 }
 
 /// Truncates a change; reported values can be long.
@@ -217,7 +277,8 @@ fn shorten(text: &str) -> String {
     text.chars().take(MAX_CHARS).chain(['…']).collect()
 }
 
-fn document(replayed: &Replay, groups: &[ChangeGroup<'_>]) -> Value {
+fn document(compared: &Compared, groups: &[ChangeGroup<'_>]) -> Value {
+    let replayed = &compared.replayed;
     json!({
         "apiVersion": "mixer/v1",
         "kind": "PolicyDiff",
@@ -230,7 +291,14 @@ fn document(replayed: &Replay, groups: &[ChangeGroup<'_>]) -> Value {
             "unnamed": replayed.unnamed,
             "drifted": replayed.drifted.len(),
             "skipped": replayed.skipped.len(),
+            "settings": compared.settings.len(),
         },
+        "settings": compared.settings.iter().map(ChangedSetting::document).collect::<Vec<_>>(),
+        "notEnforced": compared.unenforced.iter().map(|one| json!({
+            "what": one.what,
+            "resource": one.resource.to_string(),
+            "place": one.place,
+        })).collect::<Vec<_>>(),
         "groups": groups.iter().map(|group| json!({
             "calls": group.calls.len(),
             "change": group.change,

@@ -441,8 +441,9 @@ fn diff_tells_what_envoy_gets_without_a_namespace() {
     let ran = run(&arguments);
     let text = "1 name no namespace and are compared as calls of the Mixer API; from Envoy such a call is refused with --from, and gets \
                 the rules of `shop` (defaultNamespace) with --to\n";
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    assert_eq!(ran.code, 1, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains(text), "{}", ran.out);
+    assert!(ran.out.contains("spec.defaultNamespace (none) -> \"shop\""), "{}", ran.out);
     let found = json(&run(&[&arguments[..], &["-o", "json"]].concat()));
     assert_eq!(found["summary"]["unnamed"], 1, "{found}");
 }

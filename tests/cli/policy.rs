@@ -456,6 +456,64 @@ spec:
     assert!(out.contains("+ only-named-callers.rule.istio-system"), "{out}");
 }
 
+/// Calls are replayed as those of the Mixer API: what stands between it and Envoy is compared by itself.
+#[test]
+fn diff_tells_settings_for_envoy_that_differ() {
+    const BRIDGE: &str = "kind: envoybridge\nmetadata: {name: default, namespace: istio-system}\nspec:\n  check: {mode: enforce, httpPathPrefix: /check}\n";
+    let directory = tempfile::tempdir().unwrap();
+    let calls = directory.path().join("calls.jsonl").display().to_string();
+    let call = |method: &str| {
+        format!(
+            "{{\"time\":\"2026-01-01T00:00:00Z\",\"method\":\"{method}\",\"attributes\":{{\"source.name\":\"web\"}}}}\n"
+        )
+    };
+    std::fs::write(
+        &calls,
+        [call("check"), call("limit"), call("limit"), call("limit"), call("limit")].concat(),
+    )
+    .unwrap();
+    let side = |name: &str, bridge: &str| {
+        let path = directory.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("bridge.yaml"), bridge).unwrap();
+        path.display().to_string()
+    };
+    let from = side("from", BRIDGE);
+    let diff = |to: &str, more: &[&str]| {
+        within(&[&["diff", "--from", &from, "--to", to, "--requests", &calls][..], more].concat())
+    };
+    let (status, out, err) = diff(&from, &[]);
+    assert_eq!((status, &*out), (0, "0 of 1 calls have a different result\n"));
+    assert!(err.contains("4 lines are skipped (2, 3, 4, …): ") && err.lines().count() == 1, "{err}");
+
+    let shadow = side("shadow", &BRIDGE.replace("mode: enforce", "mode: shadow").replace("/check", "/other"));
+    let (status, out, _) = diff(&shadow, &[]);
+    assert_eq!(status, 1, "{out}");
+    let told = format!(
+        "1 resource for Envoy differs, which calls are replayed without:\n  default.envoybridge.istio-system ({shadow}/bridge.yaml:1): \
+         spec.check.httpPathPrefix \"/check\" -> \"/other\", spec.check.mode \"enforce\" -> \"shadow\"\nnot enforced with --to: "
+    );
+    assert!(out.contains(&told) && out.contains("bridge.yaml:4)"), "{out}");
+    let (status, out, _) = diff(&shadow, &["-o", "json"]);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, &found["summary"]["settings"]), (1, &Value::from(1)), "{out}");
+    assert_eq!(found["settings"][0]["changes"][1]["path"], "spec.check.mode", "{out}");
+    assert_eq!(found["notEnforced"].as_array().map(Vec::len), Some(1), "{out}");
+
+    let (status, out, _) = diff(
+        &side(
+            "gone",
+            "kind: handler\nmetadata: {name: h, namespace: istio-system}\nspec: {compiledAdapter: noop}\n",
+        ),
+        &[],
+    );
+    assert_eq!(status, 1, "{out}");
+    assert!(
+        out.contains("default.envoybridge.istio-system") && out.contains("configured -> (none)"),
+        "{out}"
+    );
+}
+
 #[test]
 fn a_recording_that_is_none_is_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -55,6 +55,7 @@ pub use comparisons::{ClauseTest, clause};
 pub use dump::{
     ActionDump, AdapterDump, AdapterMetadataDump, AttributeDump, ErrorDump, HandlerDump, HeaderOperationDump,
     InstanceDump, ResourceDump, RuleDump, SnapshotDump, SourceDump, TemplateDump, TemplateMetadataDump, dump,
+    resources_of,
 };
 pub use extension::{
     ChargedAttribute, ConstantDimension, DecodedResource, ExtensionConfig, IncompleteAttribute,

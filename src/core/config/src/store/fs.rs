@@ -223,14 +223,11 @@ impl FsStore {
         let (offered, mut taken) = (Arc::clone(&start.scanner), None);
         let is_urgent = self.is_urgent;
         let body = move |fault: &FaultPoint<'_>| {
-            if !is_urgent {
-                mixer_base::scheduling::give_way();
-            }
             if taken.is_none() {
                 taken = offered.lock().take();
             }
             if let Some(scanner) = &mut taken {
-                shared.follow(scanner, fault);
+                shared.follow(scanner, !is_urgent, fault);
             }
         };
         task.spawn_thread("config-store", move || wake.is_stopped(), body).map(drop)
@@ -421,7 +418,7 @@ impl Shared {
     }
 
     /// The life of the thread: scans, and waits for the next reason to scan.
-    fn follow(&self, scanner: &mut Scanner, fault: &FaultPoint<'_>) {
+    fn follow(&self, scanner: &mut Scanner, mut gives_way: bool, fault: &FaultPoint<'_>) {
         let mut watching = false;
         let mut scope = Scope::Everything;
         let mut next_look = Instant::now() + LOOK_INTERVAL;
@@ -436,6 +433,11 @@ impl Shared {
                 true => scanner.next_scan(Instant::now()).filter(|_| watching || scanner.awaits_change()),
                 false => Some((RETRY, Scope::Everything)),
             };
+            // Once there is something to serve: until then no calls are spared, and all wait for this.
+            if gives_way && self.published.lock().version > 0 {
+                mixer_base::scheduling::give_way();
+                gives_way = false;
+            }
             let next =
                 next.and_then(|(interval, scope)| Some((Instant::now().checked_add(interval)?, scope)));
             let deadline = next.map(|(deadline, _)| deadline);

@@ -14,8 +14,15 @@ use mixer_base::secrets::{Beginning, MASKED, Window, is_secret};
 use mixer_base::shard;
 use mixer_base::time::Moment;
 
-/// Most groups of a shard. Beyond it, the one that was counted least recently is left out of the list.
+/// Most groups of a shard. Beyond it, the one with the fewest denials gives way: callers who make up names push out each other. Its denials go
+/// on to count for what refused them, as [`OTHERS`].
 pub const MAX_GROUPS: usize = 128;
+/// Most groups of others of a shard; beyond it, their denials have no group.
+const MAX_OTHERS: usize = 64;
+/// Service and caller of the groups that gave way.
+pub(super) const OTHERS: &str = "(others)";
+/// A count is worth half as much after each time without a denial: what was is no bar to what is.
+const HALF_LIFE: Duration = Duration::from_secs(600);
 /// Most bytes of a text of a group.
 const MAX_TEXT: usize = 128;
 
@@ -53,7 +60,7 @@ pub struct DenialGroup {
     pub kind: DenialKind,
     /// Its name, as in [`Denial`](super::Denial).
     pub by: String,
-    /// The service that was called; empty if the requests do not say. Secret values are masked.
+    /// The service that was called; empty if the requests do not say, and [`OTHERS`] of groups that gave way. Secret values are masked.
     pub service: String,
     /// Who called it; likewise.
     pub caller: String,
@@ -70,7 +77,7 @@ pub struct DenialGroup {
 pub struct DenialGroups {
     /// By their counts, in descending order.
     pub list: Vec<DenialGroup>,
-    /// Denials that are in no group of the list, because there were too many groups.
+    /// Denials that are in no group of the list, because too many things refused.
     pub others: u64,
 }
 
@@ -93,7 +100,34 @@ struct Shard(Mutex<Table>);
 struct Table {
     /// By a hash of its texts; with when the last record was made.
     groups: FxHashMap<u64, (DenialGroup, Option<Instant>)>,
+    /// Those that gave way, by a hash of what refused them.
+    given_way: FxHashMap<u64, DenialGroup>,
+    /// Denials without a group.
     others: u64,
+}
+
+impl Table {
+    /// Makes room for a group.
+    fn give_way(&mut self, hasher: &foldhash::quality::RandomState) {
+        let worth = |group: &DenialGroup| {
+            let halves = group.last.age().as_secs() / HALF_LIFE.as_secs();
+            group.count >> halves.min(63)
+        };
+        let least = self.groups.iter().min_by_key(|(_, (group, _))| (worth(group), group.last));
+        let Some((gone, _)) = least.map(|(key, _)| *key).and_then(|key| self.groups.remove(&key)) else {
+            return;
+        };
+        let key = hasher.hash_one((gone.kind, &gone.by, OTHERS));
+        if let Some(others) = self.given_way.get_mut(&key) {
+            others.count += gone.count;
+            others.last = others.last.max(gone.last);
+        } else if self.given_way.len() < MAX_OTHERS {
+            let [service, caller] = [OTHERS; 2].map(str::to_owned);
+            self.given_way.insert(key, DenialGroup { service, caller, sample: None, ..gone });
+        } else {
+            self.others += gone.count;
+        }
+    }
 }
 
 impl Default for Groups {
@@ -193,10 +227,7 @@ impl Groups {
             return (GroupKey(key), sampled.is_none_or(|sampled| sampled.elapsed() >= SAMPLE_AGE));
         }
         if table.groups.len() >= MAX_GROUPS {
-            let oldest = table.groups.iter().min_by_key(|(_, (group, _))| group.last).map(|(key, _)| *key);
-            if let Some((gone, _)) = oldest.and_then(|key| table.groups.remove(&key)) {
-                table.others += gone.count;
-            }
+            table.give_way(&self.hasher);
         }
         let by = refusal.by.name();
         let (service, caller) = (shown(service, snapshot), shown(caller, snapshot));
@@ -221,7 +252,8 @@ impl Groups {
         for Shard(table) in &self.shards {
             let table = table.lock();
             others += table.others;
-            for (key, (group, _)) in &table.groups {
+            let groups = table.groups.iter().map(|(key, (group, _))| (key, group));
+            for (key, group) in groups.chain(&table.given_way) {
                 match all.get_mut(key) {
                     Some(known) => {
                         known.count += group.count;

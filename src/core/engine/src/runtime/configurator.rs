@@ -56,7 +56,9 @@ impl Retry {
     }
 }
 
-/// How long a start waits for the cache, and then for the store before the cached configuration serves.
+/// How long a start waits for the cache: without it nothing may serve, and on a machine that others keep busy a small file takes its time.
+const CACHE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long it waits then for the store before the cached configuration serves.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What serves when the configuration has errors or is missing.
@@ -388,7 +390,7 @@ impl Configurator {
         if !std::mem::replace(&mut self.has_read_cache, true)
             && let Some(cache) = &self.cache
         {
-            let cached = cache.load(PATIENCE).await;
+            let cached = cache.load(CACHE_PATIENCE).await;
             cache.mismatch().into_iter().for_each(|mismatch| self.last_good.mistrust(mismatch));
             let Some(cached) = cached else { return };
             if let Err(why) = self.last_good.restore(&cached, &self.builder) {

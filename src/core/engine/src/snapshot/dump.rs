@@ -305,6 +305,14 @@ fn mask_texts(value: &mut Value) {
     }
 }
 
+/// The resources of extensions whose keys are wanted, by name.
+pub fn resources_of(snapshot: &Snapshot, is_wanted: impl Fn(&ResourceKey) -> bool) -> Vec<ResourceDump> {
+    let wanted = snapshot.extension_resources.iter().filter(|resource| is_wanted(&resource.key));
+    let mut resources: Vec<ResourceDump> = wanted.map(|r| resource(r)).collect();
+    resources.sort_by(|a, b| a.name.cmp(&b.name));
+    resources
+}
+
 /// Dumps a snapshot and the built-in templates and adapters. Threads that wait for the core run now and then (see `mixer_base::scheduling`).
 pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
     let uses = UseCounts::of(snapshot);
@@ -314,8 +322,6 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
     instances.sort_by(|a, b| a.name.cmp(&b.name));
     let mut rules: Vec<RuleDump> = snapshot.rules.iter().map(|r| rule(r)).collect();
     rules.sort_by(|a, b| a.name.cmp(&b.name));
-    let mut resources: Vec<ResourceDump> = snapshot.extension_resources.iter().map(|r| resource(r)).collect();
-    resources.sort_by(|a, b| a.name.cmp(&b.name));
     SnapshotDump {
         api_version: "mixer/v1".to_owned(),
         kind: "Snapshot".to_owned(),
@@ -348,7 +354,7 @@ pub fn dump(snapshot: &Snapshot) -> SnapshotDump {
                 source: attribute_source(name),
             })
             .collect(),
-        resources: Some(resources),
+        resources: Some(resources_of(snapshot, |_| true)),
         errors: snapshot.diagnostics.iter().map(Into::into).collect(),
         kept: Vec::new(),
     }
