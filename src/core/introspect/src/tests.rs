@@ -118,6 +118,7 @@ impl Fixture {
             store: Arc::clone(&store) as Arc<dyn ConfigStore>,
             connections: Arc::new(ConnectionRegistry::default()),
             envoy: None,
+            shedding: Shedding::Enforce,
         };
         let parts = Introspection {
             metrics,
@@ -234,6 +235,42 @@ async fn the_overview_counts_the_entries_of_access_logs() {
     let page = fixture.get("/").await;
     assert!(page.contains("<dt>Log entries</dt><dd>31<"), "{page}");
     assert!(page.contains("2 of them messages of access logs"), "{page}");
+}
+
+/// Three of four checks fail; two of them are shed.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_fail_are_told_on_the_overview_and_by_status() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let idle = fixture.get("/").await;
+    assert!(idle.contains("<dt>Failed</dt>") && idle.contains("0 total"), "{idle}");
+    assert!(!idle.contains("Unanswered"), "{idle}");
+    let metrics = &fixture.server.metrics;
+    let checks = metrics.rpc("istio.mixer.v1.Mixer/Check");
+    for code in [0, 13, 14, 14, 1] {
+        checks.record(code, Duration::from_millis(1), 10, 10);
+    }
+    metrics.counter(Family::LoadSheddingThrottled, &[]).add(2);
+    for path in ["/", "/callz/"] {
+        let page = fixture.get(path).await;
+        for told in [
+            "<small>3 total, 1 INTERNAL, 2 UNAVAILABLE</small>",
+            "<small>1 total, whose callers left before the answer</small>",
+            "<small>2 total, among the failed ones</small>",
+            "class=\"bad\" href=\"/callz/\"",
+        ] {
+            assert!(page.contains(told), "{path}: {told}: {page}");
+        }
+    }
+    let page = fixture.get("/callz/").await;
+    assert!(page.contains("load shedding refused 2"), "{page}");
+    let page = fixture.get("/latencyz/").await;
+    assert!(page.contains("4 calls</a> that failed or had no answer"), "{page}");
+    let calls: serde_json::Value = serde_json::from_str(&fixture.get("/callj/").await).unwrap();
+    assert_eq!(calls["failedByStatus"], serde_json::json!({"INTERNAL": 1, "UNAVAILABLE": 2}), "{calls}");
+    let counted = ["calls", "failed", "unanswered", "shed"].map(|name| calls[name].as_u64().unwrap());
+    assert_eq!(counted, [5, 3, 1, 2], "{calls}");
+    assert_eq!(calls["loadShedding"], "enforce");
+    assert_eq!(calls["methods"][0]["completed"]["OK"], 1, "{calls}");
 }
 
 /// One goes on in its previous version, and a new one does not serve.
