@@ -231,6 +231,25 @@ fn a_quota_of_an_adapter_out_of_process_is_known_to_envoy() {
     }
 }
 
+/// The answer to Envoy cannot express it; that to a client of the Mixer API can.
+#[test]
+fn headers_of_responses_that_envoy_cannot_remove_are_told() {
+    let rule = "kind: rule\nmetadata: {name: hide, namespace: istio-system}\nspec:\n  responseHeaderOperations:\n\
+                \x20 - {name: x-a, operation: REPLACE, values: ['\"a\"', '\"b\"']}\n  - {name: server, operation: REMOVE}\n";
+    let bridge = "---\nkind: envoybridge\nmetadata: {name: default, namespace: istio-system}\nspec: {check: {mode: enforce}}\n";
+    let told = |text: &str| run_with_input(&["mixer", "validate", "-o", "plain", "-"], text);
+    let plain = told(rule);
+    assert!(!plain.out.contains("header-unsupported"), "{}", plain.out);
+    let warned = told(&format!("{rule}{bridge}"));
+    assert_eq!(warned.code, 0, "{}", warned.out);
+    let lines: Vec<&str> = warned.out.lines().filter(|line| line.contains("header-unsupported")).collect();
+    assert_eq!(lines.len(), 1, "{}", warned.out);
+    assert!(lines[0].starts_with("-:6:"), "{}", lines[0]);
+    for part in ["hide.rule.istio-system", "`server` stays", "response_headers_to_remove: [\"server\"]"] {
+        assert!(lines[0].contains(part), "{part}: {}", lines[0]);
+    }
+}
+
 const SHADOW: &str = "kind: rule
 metadata: {name: no-eve, namespace: istio-system}
 spec: {match: 'source.user == \"eve\"', actions: [{handler: refuse, instances: [caller]}]}
