@@ -49,7 +49,17 @@ fn tables_say_what_to_do_and_tools_what_they_leave_out() {
     }
     let checked = run(&["mixer", "check", "--config", &path, "--explain"]);
     assert!(checked.err.contains("errors and is evaluated without r.rule.istio-system; "), "{}", checked.err);
-    assert_eq!(run(&["mixer", "check", "--config", &path, "--quiet"]).err, "");
+    // No server answers so: the status says it, also without a word.
+    let quiet = run(&["mixer", "check", "--config", &path, "--quiet"]);
+    assert_eq!((checked.code, quiet.code, quiet.err.as_str()), (3, 3, ""));
+    assert_eq!(run(&["mixer", "report", "--config", &path, "--quiet"]).code, 3);
+    for served in
+        [&["mixer", "check", "--config", &path, "--serve-valid"][..], &["mixc", "check", "--config", &path]]
+    {
+        assert_eq!(run(served).code, 0, "{served:?}");
+    }
+    let idle = run(&["mixer", "check", "--server", "127.0.0.1:1", "--serve-valid"]);
+    assert!(idle.err.contains("--serve-valid"), "{}", idle.err);
 }
 
 /// A server does not serve it either; tests/server/on_config_error.rs compares the texts.
