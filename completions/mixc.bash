@@ -61,7 +61,7 @@ _mixc() {
             return 0
             ;;
         mixc__subcmd__check)
-            opts="-m -a -s -i -d -b -t -r -c -o -q -h --mixer --config --config-default-namespace --attributes --string_attributes --int64_attributes --double_attributes --bool_attributes --timestamp_attributes --duration_attributes --bytes_attributes --ip_attributes --stringmap_attributes --attributes-file --dictionary --repeat --concurrency --rate --report_batch_size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print_response --output --quiet --exit-zero --native-exit-codes --trace_zipkin_url --trace_jaeger_url --trace_otlp_url --trace_log_spans --trace_sampling_rate --quotas --require-quota --explain --explain-page --help"
+            opts="-m -a -s -i -d -b -t -r -c -o -q -h --mixer --config --serve-valid --config-default-namespace --attributes --string_attributes --int64_attributes --double_attributes --bool_attributes --timestamp_attributes --duration_attributes --bytes_attributes --ip_attributes --stringmap_attributes --attributes-file --dictionary --repeat --concurrency --rate --report_batch_size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print_response --output --quiet --exit-zero --native-exit-codes --trace_zipkin_url --trace_jaeger_url --trace_otlp_url --trace_log_spans --trace_sampling_rate --quotas --require-quota --explain --explain-page --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -408,7 +408,7 @@ _mixc() {
             return 0
             ;;
         mixc__subcmd__report)
-            opts="-m -a -s -i -d -b -t -r -c -o -h --mixer --config --config-default-namespace --attributes --string_attributes --int64_attributes --double_attributes --bool_attributes --timestamp_attributes --duration_attributes --bytes_attributes --ip_attributes --stringmap_attributes --attributes-file --dictionary --repeat --concurrency --rate --report_batch_size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print_response --output --quiet --exit-zero --native-exit-codes --trace_zipkin_url --trace_jaeger_url --trace_otlp_url --trace_log_spans --trace_sampling_rate --help"
+            opts="-m -a -s -i -d -b -t -r -c -o -h --mixer --config --serve-valid --config-default-namespace --attributes --string_attributes --int64_attributes --double_attributes --bool_attributes --timestamp_attributes --duration_attributes --bytes_attributes --ip_attributes --stringmap_attributes --attributes-file --dictionary --repeat --concurrency --rate --report_batch_size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print_response --output --quiet --exit-zero --native-exit-codes --trace_zipkin_url --trace_jaeger_url --trace_otlp_url --trace_log_spans --trace_sampling_rate --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

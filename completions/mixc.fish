@@ -69,6 +69,7 @@ false\t''"
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l trace_sampling_rate -d 'Fraction of new traces that are sampled, from 0 to 1' -r -f
 complete -c mixc -n "__fish_mixc_using_subcommand check" -s q -l quotas -d 'Quotas to allocate: name1=amount1,name2=amount2,…' -r -f
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l explain-page -d 'Page of the rules of --explain: each lists 50 more of those that did not match. Implies --explain' -r -f
+complete -c mixc -n "__fish_mixc_using_subcommand check" -l serve-valid -d 'Take --config as a server with --config-on-error serve-valid: without what has an error'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l wait-for-ready -d 'Wait until the server is reachable, at most --timeout'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l tls -d 'Use TLS; implied by the other flags of this group'
 complete -c mixc -n "__fish_mixc_using_subcommand check" -l quiet -d 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'
@@ -115,6 +116,7 @@ complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_otlp_url -d '
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_log_spans -d 'Write a log record for every span' -r -f -a "true\t''
 false\t''"
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l trace_sampling_rate -d 'Fraction of new traces that are sampled, from 0 to 1' -r -f
+complete -c mixc -n "__fish_mixc_using_subcommand report" -l serve-valid -d 'Take --config as a server with --config-on-error serve-valid: without what has an error'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l wait-for-ready -d 'Wait until the server is reachable, at most --timeout'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l tls -d 'Use TLS; implied by the other flags of this group'
 complete -c mixc -n "__fish_mixc_using_subcommand report" -l quiet -d 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'

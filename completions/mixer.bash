@@ -532,7 +532,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__check)
-            opts="-m -a -s -i -d -b -t -r -c -o -q -v -h --server --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --ip-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --quotas --require-quota --explain --explain-page --color --error-format --verbose --help"
+            opts="-m -a -s -i -d -b -t -r -c -o -q -v -h --server --config --serve-valid --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --ip-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --quotas --require-quota --explain --explain-page --color --error-format --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3715,7 +3715,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__report)
-            opts="-m -a -s -i -d -b -t -r -c -o -v -h --server --config --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --ip-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --color --error-format --verbose --help"
+            opts="-m -a -s -i -d -b -t -r -c -o -v -h --server --config --serve-valid --default-namespace --attributes --string-attributes --int64-attributes --double-attributes --bool-attributes --timestamp-attributes --duration-attributes --bytes-attributes --ip-attributes --stringmap-attributes --attributes-file --dictionary --repeat --concurrency --rate --report-batch-size --timeout --wait-for-ready --tls --ca-file --cert-file --key-file --server-name --print-response --output --quiet --exit-zero --native-exit-codes --trace-zipkin-url --trace-jaeger-url --trace-otlp-url --trace-log-spans --trace-sampling-rate --color --error-format --verbose --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

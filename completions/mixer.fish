@@ -246,6 +246,7 @@ always\t'Always'
 never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document per line'"
+complete -c mixer -n "__fish_mixer_using_subcommand check" -l serve-valid -d 'Take --config as a server with --config-on-error serve-valid: without what has an error'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l wait-for-ready -d 'Wait until the server is reachable, at most --timeout'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l tls -d 'Use TLS; implied by the other flags of this group'
 complete -c mixer -n "__fish_mixer_using_subcommand check" -l quiet -d 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'
@@ -298,6 +299,7 @@ always\t'Always'
 never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document per line'"
+complete -c mixer -n "__fish_mixer_using_subcommand report" -l serve-valid -d 'Take --config as a server with --config-on-error serve-valid: without what has an error'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l wait-for-ready -d 'Wait until the server is reachable, at most --timeout'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l tls -d 'Use TLS; implied by the other flags of this group'
 complete -c mixer -n "__fish_mixer_using_subcommand report" -l quiet -d 'Print no results, progress bar, summary or warnings: the exit status tells the result, and failed calls are told on standard error. Results are printed all the same with --output'

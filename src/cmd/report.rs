@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     let summarize = flags.calls(sets) > 1 && !personality.is_legacy() && !flags.result.quiet;
     let mut documents = DocumentWriter::new(flags.format(personality, io), "ReportResultList", calls != 1);
     let print = flags.result.print_response;
-    let summary = block_on(async {
+    let (summary, is_served) = block_on(async {
         let span = flags.begin_span("mixc Report")?;
         let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), personality, io).await?;
         // Istio's client does not warn.
@@ -70,17 +70,18 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
             if print { show(io, &mut documents, &finished, manner) } else { Ok(()) }
         })
         .await?;
+        let is_served = client.is_served();
         client.close().await;
         if let Some(span) = span {
             span.end().await;
         }
-        Ok(summary)
+        Ok((summary, is_served))
     })?;
     documents.end(io, summarize.then(|| summary.json()))?;
     if summarize && !documents.is_active() {
         summary.write(io)?;
     }
-    Ok(flags.exit(personality, summary.worst()))
+    Ok(flags.exit(personality, summary.worst(), is_served))
 }
 
 fn show(

@@ -647,7 +647,7 @@ spec: {match: 'source.user.contains(\"eve\")', actions: [{handler: closed, insta
     let eval = ["eval", "source.user.contains(\"eve\")", "-s", "source.user=eve"];
     let routes = ["routes", "show", "--config", &config, "-o", "json"];
     for (arguments, classic, cel) in
-        [(&validate[..], 1, 0), (&check[..], 0, 1), (&eval[..], 2, 0), (&routes[..], 0, 0)]
+        [(&validate[..], 1, 0), (&check[..], 3, 1), (&eval[..], 2, 0), (&routes[..], 0, 0)]
     {
         let (status, text) = ended(None, arguments);
         assert_eq!(status, Some(classic), "{arguments:?}: {text}");

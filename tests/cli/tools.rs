@@ -49,7 +49,17 @@ fn tables_say_what_to_do_and_tools_what_they_leave_out() {
     }
     let checked = run(&["mixer", "check", "--config", &path, "--explain"]);
     assert!(checked.err.contains("errors and is evaluated without r.rule.istio-system; "), "{}", checked.err);
-    assert_eq!(run(&["mixer", "check", "--config", &path, "--quiet"]).err, "");
+    // No server answers so: the status says it, also without a word.
+    let quiet = run(&["mixer", "check", "--config", &path, "--quiet"]);
+    assert_eq!((checked.code, quiet.code, quiet.err.as_str()), (3, 3, ""));
+    assert_eq!(run(&["mixer", "report", "--config", &path, "--quiet"]).code, 3);
+    for served in
+        [&["mixer", "check", "--config", &path, "--serve-valid"][..], &["mixc", "check", "--config", &path]]
+    {
+        assert_eq!(run(served).code, 0, "{served:?}");
+    }
+    let idle = run(&["mixer", "check", "--server", "127.0.0.1:1", "--serve-valid"]);
+    assert!(idle.err.contains("--serve-valid"), "{}", idle.err);
 }
 
 /// A server does not serve it either; tests/server/on_config_error.rs compares the texts.
@@ -228,6 +238,25 @@ fn a_quota_of_an_adapter_out_of_process_is_known_to_envoy() {
     for spec in [charged, limited] {
         let (code, problems) = told(&spec);
         assert!(code == 0 && !problems.contains("quota-un"), "{spec}: {problems}");
+    }
+}
+
+/// The answer to Envoy cannot express it; that to a client of the Mixer API can.
+#[test]
+fn headers_of_responses_that_envoy_cannot_remove_are_told() {
+    let rule = "kind: rule\nmetadata: {name: hide, namespace: istio-system}\nspec:\n  responseHeaderOperations:\n\
+                \x20 - {name: x-a, operation: REPLACE, values: ['\"a\"', '\"b\"']}\n  - {name: server, operation: REMOVE}\n";
+    let bridge = "---\nkind: envoybridge\nmetadata: {name: default, namespace: istio-system}\nspec: {check: {mode: enforce}}\n";
+    let told = |text: &str| run_with_input(&["mixer", "validate", "-o", "plain", "-"], text);
+    let plain = told(rule);
+    assert!(!plain.out.contains("header-unsupported"), "{}", plain.out);
+    let warned = told(&format!("{rule}{bridge}"));
+    assert_eq!(warned.code, 0, "{}", warned.out);
+    let lines: Vec<&str> = warned.out.lines().filter(|line| line.contains("header-unsupported")).collect();
+    assert_eq!(lines.len(), 1, "{}", warned.out);
+    assert!(lines[0].starts_with("-:6:"), "{}", lines[0]);
+    for part in ["hide.rule.istio-system", "`server` stays", "response_headers_to_remove: [\"server\"]"] {
+        assert!(lines[0].contains(part), "{part}: {}", lines[0]);
     }
 }
 

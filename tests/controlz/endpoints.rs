@@ -6,6 +6,7 @@ use crate::support::{HttpAnswer, http};
 /// Every page of the navigation.
 pub(crate) const PAGES: &[&str] = &[
     "/",
+    "/callz/",
     "/latencyz/",
     "/denialz/",
     "/callerz/",
@@ -55,6 +56,7 @@ const DOCUMENTS: &[&str] = &[
     "/denialj/",
     "/denialgroupj/",
     "/rulej/",
+    "/callj/",
     "/latencyj/",
     "/unlimitedj/",
 ];

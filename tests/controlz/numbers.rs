@@ -89,6 +89,35 @@ fn numbers_match_the_calls() {
     assert!(wait_for(DEADLINE, || (in_flight() == (0, 0)).then_some(())).is_some(), "{}", pools());
 }
 
+/// Probes are green meanwhile.
+#[test]
+fn a_server_that_sheds_its_calls_says_so() {
+    let shedding =
+        ["--load-shedding-mode", "enforce", "--max-requests-per-second", "0.001", "--burst-size", "1"];
+    let server = Server::on(&sample_configuration()).native().with(&shedding).start();
+    let url = |path: &str| format!("http://127.0.0.1:{}{path}", server.ports.ctrlz);
+    let state = || -> serde_json::Value {
+        let answer = http("GET", &server.monitoring_url("/readyz?verbose"), "").unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        serde_json::from_str(&answer.body).unwrap()
+    };
+    let check = ["check", "-m", &server.address(), "-r", "9", "-s", "source.name=web"].map(str::to_owned);
+    let done = run(&programs().path("mixer"), &check, &[], None, None, DEADLINE).unwrap();
+    assert_eq!(done.status, 4, "{}", done.stderr);
+    let why = "8 of the last 9 calls failed: 8 UNAVAILABLE; load shedding refused 8";
+    let is_told = || (state()["degraded"]["calls"]["why"] == why).then_some(());
+    assert!(wait_for(DEADLINE, is_told).is_some(), "{}", state());
+    server.wait_for_log("calls is degraded: ");
+    let calls = get_json(&url("/callj/"));
+    let numbers = ["calls", "failed", "unanswered", "shed"].map(|name| calls[name].as_u64().unwrap());
+    assert_eq!(numbers, [9, 8, 0, 8], "{calls}");
+    for path in ["/", "/callz/"] {
+        let page = http("GET", &url(path), "").unwrap().body;
+        let told = ["<small>8 total, 8 UNAVAILABLE</small>", "<small>8 total, among the failed ones</small>"];
+        assert!(told.iter().all(|told| page.contains(told)) && page.contains(">degraded<"), "{path}: {page}");
+    }
+}
+
 /// Two calls for each of two callers.
 const QUOTA: &str = r#"apiVersion: config.istio.io/v1alpha2
 kind: instance

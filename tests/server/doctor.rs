@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::adapter_failures::{Adapter, Mode};
 use crate::certificates::Authority;
 use crate::support::kube_api::{KubeApi, kubeconfig};
-use crate::support::{Server, free_port, put, run_mixer as mixer};
+use crate::support::{DEADLINE, Server, free_port, put, run_mixer as mixer, wait_for};
 
 /// Runs `doctor` with these flags of the server: exit status and findings.
 fn diagnosed(flags: &[&str]) -> (i32, Vec<Value>) {
@@ -285,6 +285,51 @@ fn the_configuration_cache_is_examined() {
     std::fs::write(&file, &text[..text.len() / 2]).expect("it is writable");
     let (_, damaged) = cached(&with_cache);
     assert!(damaged[0].contains(" is ignored: it is damaged: its checksum does not match"), "{damaged:?}");
+}
+
+/// Its cache is its own, whoever examines it. Only root can have a server of another user.
+#[test]
+fn beside_a_server_of_another_user_its_cache_is_examined_as_its_own() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    const USER: u32 = 65_533;
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    if directory.path().metadata().expect("readable").uid() != 0 {
+        return;
+    }
+    let (root, cache) = (directory.path().join("conf"), directory.path().join("cache"));
+    for (path, mode) in [(directory.path(), 0o755), (&*root, 0o755), (&*cache, 0o700)] {
+        std::fs::create_dir_all(path).expect("it is writable");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+    }
+    put(&root.join("deny.yaml"), &handler("closed", "denier", "checknothing", "", ""));
+    chown(&cache, Some(USER), None).expect("root gives it away");
+    let place = cache.display().to_string();
+    let user = [format!("--reuid={USER}"), format!("--regid={USER}"), "--clear-groups".to_owned()];
+    let server = Server::on(&root).native().with(&["--config-cache", &place]);
+    let server = server.through(Path::new("setpriv"), &user).start();
+    let written = || cache.join("last-good.cache").exists().then_some(());
+    assert!(wait_for(DEADLINE, written).is_some(), "{}", server.log());
+    let config = format!("fs://{}", root.display());
+    let ports = [server.ports.monitoring, server.ports.metrics, server.ports.ctrlz];
+    let ports = ports.map(|port| port.to_string());
+    let address = server.address();
+    let flags = ["--address", &address, "--config-store-url", &config, "--config-cache", &place];
+    let more = ["--monitoring-port", &ports[0], "--metrics-port", &ports[1], "--ctrlz-port", &ports[2]];
+    let (status, findings) = diagnosed(&[&flags[..], &more].concat());
+    assert_eq!(status, 0, "{findings:?}");
+    let found = of(&findings, "config cache")[0];
+    assert_eq!(found["verdict"], "ok", "{found}");
+    assert!(
+        found["detail"].as_str().is_some_and(|text| text.contains(" resources, format version ")),
+        "{found}"
+    );
+    let user = of(&findings, "user")[0].to_string();
+    assert!(user.contains("user id 65533") && user.contains("sudo -u '#65533'"), "{user}");
+    // Without the server nobody knows whose it is: that it is ignored is not said without who ignores it.
+    drop(server);
+    let (_, findings) = diagnosed(&[&flags[..], &more].concat());
+    let found = of(&findings, "config cache")[0].to_string();
+    assert!(found.contains("belongs to another user") && found.contains("run this as the user"), "{found}");
 }
 
 /// A server is found at the address of its monitoring port.

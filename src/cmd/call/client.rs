@@ -164,6 +164,14 @@ impl Client {
         }
     }
 
+    /// Whether the configuration in this process is what a server would answer with: one with errors, or with nothing, is not.
+    pub(crate) fn is_served(&self) -> bool {
+        match self {
+            Client::Remote(_) => true,
+            Client::InProcess(local) => local.is_served,
+        }
+    }
+
     /// Whether the calls go to a server.
     pub(crate) fn is_remote(&self) -> bool {
         matches!(self, Client::Remote(_))
@@ -265,6 +273,8 @@ pub(crate) struct InProcess {
     configurator: Configurator,
     snapshot: Arc<Snapshot>,
     without_namespace: Option<WithoutNamespace>,
+    /// Whether a server would answer with it.
+    is_served: bool,
     timeout: Option<Duration>,
 }
 
@@ -293,14 +303,15 @@ impl InProcess {
         configurator.apply().await;
         let snapshot = Arc::clone(runtime.load().routes.snapshot());
         let diagnostics = &runtime.load().diagnostics;
-        if let Some(note) = source::remark(&url, &flags.namespace, (&contents, &snapshot), diagnostics)
-            && !flags.result.quiet
-        {
+        let note = source::remark(&url, &flags.namespace, (&contents, &snapshot), diagnostics);
+        let is_served = note.is_none();
+        if let Some(note) = note.filter(|_| !flags.result.quiet) {
             io.warn(&note)?;
         }
         let without_namespace = WithoutNamespace::of(&runtime.load().routes);
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
-        Ok(InProcess { service, configurator, snapshot, without_namespace, timeout: flags.timeout() })
+        let timeout = flags.timeout();
+        Ok(InProcess { service, configurator, snapshot, without_namespace, is_served, timeout })
     }
 
     fn deadline(&self) -> Option<Instant> {

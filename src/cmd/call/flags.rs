@@ -31,6 +31,11 @@ pub(crate) struct CallFlags {
     /// Repeatable: all of them are one configuration.
     #[arg(long, value_name = "URL", conflicts_with = "server")]
     pub(crate) config: Vec<String>,
+    /// Take --config as a server with --config-on-error serve-valid: without what has an error.
+    ///
+    /// Without it, a configuration with errors, or with nothing, ends with status 3 whatever the result: a server answers otherwise.
+    #[arg(long)]
+    serve_valid: bool,
     #[command(flatten)]
     pub(crate) namespace: NamespaceFlags,
     #[command(flatten)]
@@ -142,7 +147,7 @@ const IDLE: &[Lost<CallFlags>] = &[
         "spans go nowhere without --trace-zipkin-url, --trace-jaeger-url, --trace-otlp-url or --trace-log-spans",
     ),
     Lost::idle(
-        &["default-namespace"],
+        &["default-namespace", "serve-valid"],
         |flags| !is_local(flags),
         "the server has its own; it is for --config",
     ),
@@ -160,8 +165,11 @@ impl CallFlags {
         self.result.output.unwrap_or(if table { CallFormat::Table } else { CallFormat::Plain })
     }
 
-    /// The exit status of the command, from the worst result.
-    pub(crate) fn exit(&self, personality: Personality, worst: Exit) -> Exit {
+    /// The exit status of the command, from the worst result. `is_served`: a server would answer with the configuration.
+    pub(crate) fn exit(&self, personality: Personality, worst: Exit, is_served: bool) -> Exit {
+        let is_result = matches!(worst, Exit::Success | Exit::Negative);
+        let of_another = is_result && !is_served && !self.serve_valid && !personality.is_legacy();
+        let worst = if of_another { Exit::Local } else { worst };
         let forgiving = self.result.exit_zero || (personality.is_legacy() && !self.result.native_exit_codes);
         if forgiving && !matches!(worst, Exit::Interrupted) { Exit::Success } else { worst }
     }

@@ -5,6 +5,7 @@ mod controlz;
 mod deliveries;
 mod enforcement;
 mod handlers;
+mod readiness;
 mod sockets;
 mod unlimited;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use self::readiness::Readiness;
 use super::finding::{CheckStatus, Finding};
 use crate::cmd::server::{SOCKET_IN_USE, general_hint, tls_hint, unknown_language, without_secrets};
 use mixer_base::dial::dial;
@@ -19,11 +21,14 @@ use mixer_base::output_file::{self, Obstacle, OutputUse};
 use mixer_base::rotate::os_text;
 use mixer_base::secrets::mask_address;
 use mixer_engine::decision::{RecordingOptions, full_recording};
+use mixer_engine::runtime::effective_user;
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
 use mixer_net::tls;
 use mixer_server::{Effects as _, Rehearsal, ServerOptions};
 
+/// The check of the address of the API.
+const API: &str = "api";
 /// A lower limit of open files is a warning.
 const MIN_OPEN_FILES: u64 = 4096;
 /// Maximum variables of the environment that a finding names.
@@ -62,12 +67,17 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     ports(options, &mut findings).await;
     security(options, &mut findings);
     let is_running = running(&options.monitoring_listen_address()).await;
-    findings.extend(configuration::examine(options, is_running).await);
+    let user = if is_running { other_user(&options.monitoring_listen_address()) } else { None };
+    findings.extend(user.map(|(server, own)| of_another_user(server, own)));
+    let user = user.map(|(server, _)| server);
+    findings.extend(configuration::examine(options, is_running, user).await);
     files(options, &mut findings);
     findings.push(open_files());
     collectors(options, &mut findings).await;
     if is_running {
-        findings.extend(enforcement::examine_running(options).await);
+        let readiness = Readiness::ask(options).await.unwrap_or_default();
+        findings.extend(readiness.findings());
+        findings.extend(enforcement::of_running(&readiness.not_enforced));
         findings.extend(controlz::examine(options).await);
         findings.extend(handlers::examine_running(options).await);
         findings.extend(deliveries::examine(options).await);
@@ -97,6 +107,11 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let monitoring = options.monitoring_listen_address();
     let running = running(&monitoring).await;
     let finding = |check, address: String, bound: Result<(), ListenError>, hint: &str| match bound {
+        Ok(()) if running && check == API => warn(
+            check,
+            format!("{address} is free: the running server does not listen there"),
+            "it was started with another --address, or no client can reach it: see why it is not ready, or start it again",
+        ),
         Ok(()) => ok(check, format!("{address} is free")),
         Err(error) if !error.is_in_use() => {
             let hint = general_hint(&error.0).unwrap_or(hint);
@@ -116,7 +131,7 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
         Err(error) => fail(check, error.0, hint),
     };
     match options.listen_address() {
-        Err(error) => findings.push(fail("api", error.0, "use --address tcp://HOST:PORT or unix:///PATH")),
+        Err(error) => findings.push(fail(API, error.0, "use --address tcp://HOST:PORT or unix:///PATH")),
         Ok(address) => {
             let listen = || Rehearsal.listen(&address, options.socket_mode).map(drop);
             let (bound, hint) = match &address {
@@ -130,7 +145,7 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
                     "stop the process that uses it (`ss -ltnp` shows it), or choose another --address",
                 ),
             };
-            findings.push(finding("api", address.to_string(), bound, hint));
+            findings.push(finding(API, address.to_string(), bound, hint));
         }
     }
     let introspection = options.introspection.listen_address();
@@ -192,6 +207,24 @@ fn is_foreign(monitoring: &str, address: &str) -> Option<bool> {
         None => sockets::of_port(port_of(address)?),
     };
     sockets::is_of_another(&monitoring, &listening)
+}
+
+/// The users of the server that listens at the address of monitoring, and of this process, if they differ and that can be told.
+fn other_user(monitoring: &str) -> Option<(u32, u32)> {
+    let server = sockets::user_of(&sockets::of_port(port_of(monitoring)?))?;
+    let own = effective_user().ok()?;
+    (server != own).then_some((server, own))
+}
+
+/// That files are examined as another user than the server's.
+fn of_another_user(server: u32, own: u32) -> Finding {
+    warn(
+        "user",
+        format!(
+            "the running server has the user id {server}, and this command {own}: what is found of files is what this user may do"
+        ),
+        &format!("run it as the user of the server: `sudo -u '#{server}' mixer doctor …`"),
+    )
 }
 
 /// Where a server on this machine is reached that listens at this address of TCP.

@@ -17,7 +17,7 @@ use mixer_config::Severity;
 use mixer_config::store::StoreContents;
 use mixer_engine::decision::undeclared_masks;
 use mixer_engine::runtime::{
-    CacheDirectory, CacheError, CacheIdentity, CacheMedium as _, CachedConfiguration, OnConfigError,
+    CacheDirectory, CacheError, CacheIdentity, CacheMedium, CacheOfUser, CachedConfiguration, OnConfigError,
     forecast, read_cache,
 };
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, pitfalls};
@@ -28,14 +28,16 @@ const CACHE: &str = "config cache";
 const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// The store and its content, and the cache if there is one.
-pub(super) async fn examine(options: &ServerOptions, is_running: bool) -> Vec<Finding> {
+///
+/// `user`: that of the running server, if it is another one than that of this process.
+pub(super) async fn examine(options: &ServerOptions, is_running: bool, user: Option<u32>) -> Vec<Finding> {
     let url = options.config_store_url.as_str();
     let uses_cache =
         !options.config_cache.as_os_str().is_empty() && options.config_on_error != OnConfigError::ServeValid;
     let (cached, cache) = match uses_cache {
         true => {
             let identity = CacheIdentity::new(url, &options.snapshot_options());
-            let (cached, finding) = examine_cache(options, &identity);
+            let (cached, finding) = examine_cache(options, &identity, user);
             (cached, Some(finding))
         }
         false => (None, None),
@@ -130,17 +132,22 @@ fn served(
     (finding, snapshot)
 }
 
-/// The cache of the last good configuration, as a start would use it.
+/// The cache of the last good configuration, as a start would use it, of the `user` of the server.
 fn examine_cache(
     options: &ServerOptions,
     identity: &CacheIdentity,
+    user: Option<u32>,
 ) -> (Option<CachedConfiguration>, Finding) {
     let directory = options.config_cache.as_path();
-    let medium = CacheDirectory(directory.to_owned());
-    let name = medium.name();
+    let of_this_user = CacheDirectory(directory.to_owned());
+    let name = of_this_user.name();
+    let medium: Box<dyn CacheMedium> = match user {
+        Some(user) => Box::new(CacheOfUser { directory: of_this_user, user }),
+        None => Box::new(of_this_user),
+    };
     let builder = SnapshotBuilder::new(options.snapshot_options());
     let check = |found: &CachedConfiguration| found.check(options.allow_empty_config, &builder);
-    let read = read_cache(&medium, identity);
+    let read = read_cache(&*medium, identity);
     let cached = match read.and_then(|found| found.as_ref().map_or(Ok(()), check).map(|()| found)) {
         Ok(cached) => cached,
         Err(why) => {
@@ -152,7 +159,10 @@ fn examine_cache(
             return (None, finding);
         }
     };
-    if let Err(error) = create_in(existing(directory)) {
+    // What this user may write tells nothing of another one.
+    if user.is_none()
+        && let Err(error) = create_in(existing(directory))
+    {
         let detail = format!("`{name}` cannot be written: {}", os_text(&error));
         return (cached, warn(CACHE, detail, "make the directory writable by the server"));
     }

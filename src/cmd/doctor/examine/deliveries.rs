@@ -41,8 +41,8 @@ struct Dropped {
 
 /// One finding for each delivery of a server that runs with these settings; none without ControlZ, or if it does not answer.
 pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
-    let deliveries = controlz::get::<Vec<Delivery>>(options, "/deliveryj/").await.unwrap_or_default();
-    deliveries.iter().map(finding).collect()
+    let of = |deliveries: Vec<Delivery>| deliveries.iter().map(finding).collect();
+    controlz::findings(options, "/deliveryj/", of).await
 }
 
 /// What earlier handlers left on disk, for a server that does not run. A disk that hangs is not waited for.

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{TIMEOUT, reached_at, warn};
+use super::warn;
 use crate::cmd::doctor::finding::Finding;
 use crate::cmd::output::counted;
 use mixer_engine::snapshot::{Snapshot, Unenforced, UnenforcedScope};
-use mixer_server::ServerOptions;
 
 /// Most rules of a finding.
 const MAX_RULES: usize = 5;
@@ -22,7 +21,7 @@ const CURE_OF_RULES: &str = "remove the annotation `mixer.dev/dry-run` from rule
 
 /// `notEnforced` in `/readyz?verbose`.
 #[derive(Debug, Default, Deserialize)]
-struct NotEnforced {
+pub(super) struct NotEnforced {
     count: usize,
     first: Vec<Entry>,
 }
@@ -51,13 +50,8 @@ pub(super) fn of(snapshot: &Snapshot) -> Vec<Finding> {
     findings("enforcement", settings.chain(rules).collect(), count)
 }
 
-/// What the running server does not enforce; none without `/readyz`.
-pub(super) async fn examine_running(options: &ServerOptions) -> Vec<Finding> {
-    let found = ask(options).await.unwrap_or_default();
-    of_running(&found)
-}
-
-fn of_running(found: &NotEnforced) -> Vec<Finding> {
+/// What the running server does not enforce.
+pub(super) fn of_running(found: &NotEnforced) -> Vec<Finding> {
     let entries: Vec<_> = found
         .first
         .iter()
@@ -101,19 +95,6 @@ fn findings(check: &'static str, entries: Vec<(UnenforcedScope, String)>, rules:
         found.push(warn(check, detail, CURE_OF_RULES));
     }
     found
-}
-
-async fn ask(options: &ServerOptions) -> Option<NotEnforced> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Ready {
-        not_enforced: NotEnforced,
-    }
-    let place = reached_at(&options.monitoring_listen_address())?;
-    let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build().ok()?;
-    let answer = client.get(format!("http://{place}/readyz?verbose")).send().await.ok()?;
-    let ready: Ready = serde_json::from_slice(&answer.bytes().await.ok()?).ok()?;
-    Some(ready.not_enforced)
 }
 
 #[cfg(test)]

@@ -88,8 +88,7 @@ fn finding(probed: &ProbedHandler) -> Finding {
 /// One finding for each handler of a server that runs with these settings and that has a problem, and one for all others; none without
 /// ControlZ, or if it does not answer.
 pub(super) async fn examine_running(options: &ServerOptions) -> Vec<Finding> {
-    let Some(all) = controlz::get::<Vec<Handler>>(options, "/handlerj/").await else { return Vec::new() };
-    of_running(&all)
+    controlz::findings(options, "/handlerj/", |all: Vec<Handler>| of_running(&all)).await
 }
 
 fn of_running(all: &[Handler]) -> Vec<Finding> {

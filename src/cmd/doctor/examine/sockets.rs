@@ -1,6 +1,7 @@
 //! Which process listens on a port or a unix socket, from what Linux tells in `/proc`.
 
 use std::collections::HashSet;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// The state of a listening socket in `/proc/net/tcp`.
@@ -52,6 +53,13 @@ fn listening(table: &str, port: u16) -> impl Iterator<Item = String> {
         let inode = columns.nth(5)?;
         (is_listening && u16::from_str_radix(local, 16) == Ok(port)).then(|| inode.to_owned())
     })
+}
+
+/// The id of the user whose process has one of these sockets; `None` if that cannot be told, or several users have one.
+pub(super) fn user_of(inodes: &HashSet<String>) -> Option<u32> {
+    let uid = |id: u32| std::fs::metadata(format!("/proc/{id}")).map(|process| process.uid()).ok();
+    let users: HashSet<u32> = owners(inodes)?.into_iter().filter_map(uid).collect();
+    users.iter().next().copied().filter(|_| users.len() == 1)
 }
 
 /// The processes that have one of these sockets; `None` if none is found, as without the right to look.
@@ -116,6 +124,8 @@ mod tests {
         let port = |listener: &std::net::TcpListener| listener.local_addr().unwrap().port();
         assert_eq!(is_of_another(&of_port(port(&first)), &of_port(port(&second))), Some(false));
         assert_eq!(owners(&of_port(port(&first))), Some(HashSet::from([std::process::id()])));
+        let own = std::fs::metadata("/proc/self").unwrap().uid();
+        assert_eq!(user_of(&of_port(port(&first))), Some(own));
     }
 
     #[test]

@@ -33,10 +33,7 @@ struct Calls {
 
 /// A finding for each domain and keys, and one for the quotas; none without ControlZ, or if it does not answer.
 pub(super) async fn examine(options: &ServerOptions) -> Vec<Finding> {
-    controlz::get::<Unlimited>(options, "/unlimitedj/")
-        .await
-        .map(|found| findings(&found))
-        .unwrap_or_default()
+    controlz::findings(options, "/unlimitedj/", |found: Unlimited| findings(&found)).await
 }
 
 fn findings(found: &Unlimited) -> Vec<Finding> {

@@ -28,7 +28,7 @@ use crate::AdapterOptions;
 use crate::overrides::{self, Configured};
 use crate::quotas::cells::Cells;
 use crate::quotas::dedup::{Dedup, Record};
-use crate::quotas::{Limit, SHARDS, Shard, key, nanos, shard_of};
+use crate::quotas::{LIMIT_NAMES, Limit, SHARDS, Shard, key, nanos, shard_of};
 use limit::Limits;
 
 mixer_config::message! {
@@ -40,14 +40,7 @@ mixer_config::message! {
         2 max_amount: i64 = 0;
         /// Length of the rolling window; 0 holds amounts until they are released.
         3 valid_duration: SignedDuration = SignedDuration::ZERO;
-    } elsewhere {
-        "limit" => "did you mean `maxAmount`?",
-        "amount" => "did you mean `maxAmount`?",
-        "requestsPerUnit" => "did you mean `maxAmount`?",
-        "window" => "did you mean `validDuration`?",
-        "period" => "did you mean `validDuration`?",
-        "unit" => "did you mean `validDuration`? For example `validDuration: 1m`",
-    }
+    } elsewhere LIMIT_NAMES
 }
 
 mixer_config::message! {
@@ -61,14 +54,7 @@ mixer_config::message! {
         3 valid_duration: SignedDuration = SignedDuration::ZERO;
         /// Limits for certain dimension values; the first match applies.
         4 overrides: Vec<Override> = Vec::new();
-    } elsewhere {
-        "limit" => "did you mean `maxAmount`?",
-        "amount" => "did you mean `maxAmount`?",
-        "requestsPerUnit" => "did you mean `maxAmount`?",
-        "window" => "did you mean `validDuration`?",
-        "period" => "did you mean `validDuration`?",
-        "unit" => "did you mean `validDuration`? For example `validDuration: 1m`",
-    }
+    } elsewhere LIMIT_NAMES
 }
 
 mixer_config::message! {

@@ -19,6 +19,7 @@ use foldhash::HashMap;
 use crate::AdapterOptions;
 use crate::client_tls::{self, Tls};
 use crate::overrides::{self, Configured};
+use crate::quotas::LIMIT_NAMES;
 use mixer_attribute::SignedDuration;
 use mixer_config::message::Entries;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath};
@@ -76,14 +77,7 @@ mixer_config::message! {
         /// How long a share of the window lasts, from which a server grants without Redis; 0: Redis is asked for each call. Not in Istio
         /// Mixer.
         1000 lease_duration: SignedDuration = SignedDuration::ZERO;
-    } elsewhere {
-        "limit" => "did you mean `maxAmount`?",
-        "amount" => "did you mean `maxAmount`?",
-        "requestsPerUnit" => "did you mean `maxAmount`?",
-        "window" => "did you mean `validDuration`?",
-        "period" => "did you mean `validDuration`?",
-        "unit" => "did you mean `validDuration`? For example `validDuration: 1m`",
-    }
+    } elsewhere LIMIT_NAMES
 }
 
 mixer_config::message! {

@@ -54,10 +54,15 @@ pub(super) async fn respond(
     let (passed, allowed) =
         outcome.as_ref().map_or_else(|_| Default::default(), |o| (o.status.code == 0, o.allowed));
     let decision = match outcome {
-        Ok(outcome) => Decision { code: outcome.status.code, message: outcome.status.message, failed: false },
+        Ok(outcome) => Decision {
+            code: outcome.status.code,
+            message: outcome.status.message,
+            failed: false,
+            refused_by: outcome.refused_by.map(|refuser| refuser.rule().key.to_string()),
+        },
         Err(error) => {
             let error = check::failure(&error);
-            Decision { code: Code::Internal as i32, message: error.message, failed: true }
+            Decision { code: Code::Internal as i32, message: error.message, failed: true, refused_by: None }
         }
     };
     let decided_by = referenced(&bag);

@@ -355,14 +355,20 @@ impl Metrics {
 
     /// The sum of the counters of a family over all label values.
     pub fn total(&self, family: Family) -> u64 {
+        let mut total = 0;
+        self.each(family, |_, count| total += count);
+        total
+    }
+
+    /// Passes the counters of a family to `visit`, with their label values. It must not use the metrics.
+    pub fn each(&self, family: Family, mut visit: impl FnMut(&[String], u64)) {
         let tables = self.tables.lock();
         let from = tables.cells.range((family, Vec::new())..);
-        let of_family = from.take_while(|((other, _), _)| *other == family);
-        let counts = of_family.map(|(_, cell)| match cell {
-            Registered::Counter(counter) => counter.get(),
-            Registered::Gauge(_) | Registered::Histogram(_) => 0,
-        });
-        counts.sum()
+        for ((_, labels), cell) in from.take_while(|((other, _), _)| *other == family) {
+            if let Registered::Counter(counter) = cell {
+                visit(labels, counter.get());
+            }
+        }
     }
 
     /// Every family that has a value, and those of the process, in name order; samples by label values.

@@ -3,7 +3,7 @@
 //! Decoding overwrites a value that may hold defaults: present fields, maps and lists are replaced as a whole, `null` changes
 //! nothing. Fields are decoded in field-number order. After the first error no field is applied; the others are decoded only to
 //! report their errors. Unknown fields are reported last. Names are accepted in lowerCamelCase and snake_case. Behind the fields may stand the
-//! hints for names that users write instead of them.
+//! hints for names that users write instead of them, or `elsewhere NAME` with the constant of type `&[Elsewhere]` that several messages share.
 //!
 //! ```
 //! mixer::message! {

@@ -186,6 +186,9 @@ pub struct Decision {
     pub message: String,
     /// Whether the check failed, so that its call ends with the code; else the answer has it.
     pub failed: bool,
+    /// Full name of the rule that refused the request; `None` also for a refusal that no rule made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<String>,
 }
 
 /// The evaluation of one rule.

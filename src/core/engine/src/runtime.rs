@@ -35,8 +35,8 @@ mod unenforced;
 mod withheld;
 
 pub use config_cache::{
-    CacheDirectory, CacheError, CacheIdentity, CacheMedium, CachedConfiguration, ConfigCache,
-    MAX_CACHE_BYTES, Served, read_cache,
+    CacheDirectory, CacheError, CacheIdentity, CacheMedium, CacheOfUser, CachedConfiguration, ConfigCache,
+    MAX_CACHE_BYTES, Served, effective_user, read_cache,
 };
 pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions, close_handlers};
 pub use differences::ResourceChange;

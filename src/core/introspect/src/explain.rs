@@ -1,5 +1,6 @@
 //! Evaluates a check with attributes from a form and explains the result.
 
+mod lines;
 mod repeat;
 
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use axum::response::Response;
 use http::Method;
 use maud::{Markup, html};
 
+use self::lines::{Line, line};
 use self::repeat::Repeat;
 pub(super) use self::repeat::lacks;
 use super::form::Parameters;
@@ -20,7 +22,9 @@ use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp, Va
 use mixer_base::log::escaped;
 use mixer_config::message::suggestion;
 use mixer_engine::dispatch::LastKnownAnswers;
-use mixer_engine::explain::{Decision, Explanation, PAGE_HEADER, PartExplanation, RuleExplanation, Verdict};
+use mixer_engine::explain::{
+    Decision, DispatchExplanation, Explanation, PAGE_HEADER, PartExplanation, RuleExplanation, Verdict,
+};
 use mixer_expr::Scope as _;
 
 /// The header that names the page of rules.
@@ -46,14 +50,16 @@ pub(super) async fn page(
         false => parameter(&parameters, "denial").parse().ok(),
     };
     let denial = asked.and_then(|id| server.runtime.denials().get(id, vocabulary));
+    let recorded = denial.iter().flat_map(|denial| denial.attributes.iter().flatten());
+    let recorded: Vec<String> = recorded.map(|(name, value)| line(name, value)).collect();
     let text = match (&denial, method == Method::POST) {
         (_, true) => form::value(&body, "attributes"),
-        (Some(denial), _) => lines(denial.attributes.as_deref().unwrap_or_default()),
+        (Some(_), _) => recorded.iter().flat_map(|line| [line.as_str(), "\n"]).collect(),
         (None, _) => parameter(&parameters, "attributes").to_owned(),
     };
     let repeat = Repeat::of(asked, denial, &text);
     let result = match method == Method::POST {
-        true => Some(explain(&server, &text, form::value(&body, "page")).await),
+        true => Some(explain(&server, (&text, &recorded), form::value(&body, "page")).await),
         false => None,
     };
     Page {
@@ -67,15 +73,11 @@ pub(super) async fn page(
             @match result {
                 None => {}
                 Some(Err(problems)) => { (complaints(&problems)) }
-                Some(Ok(explanation)) => { (answer(&explanation, repeat.as_ref())) (pager(&explanation, &text, repeat.as_ref().map(Repeat::id))) }
+                Some(Ok((explanation, left_out))) => { (without(&left_out)) (answer(&explanation, repeat.as_ref())) (pager(&explanation, &text, repeat.as_ref().map(Repeat::id))) }
             }
         },
     }
     .answer(&server)
-}
-
-fn lines(attributes: &[(String, String)]) -> String {
-    attributes.iter().map(|(name, value)| format!("{name} = {value}\n")).collect()
 }
 
 /// The form, filled with attributes: those of the refusal with this number, if there is one.
@@ -111,29 +113,38 @@ fn complaints(problems: &[String]) -> Markup {
     html! { div.notice.bad role="alert" { ul { @for problem in problems { li { (format::message(problem)) } } } } }
 }
 
-/// Parses the form with the declared types. Errors: one per invalid line.
-fn read(text: &str, vocabulary: &Vocabulary) -> Result<OwnedAttributes, Vec<String>> {
-    let mut attributes = OwnedAttributes::new();
-    let mut problems = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        if let Err(problem) = read_line(line, vocabulary, &mut attributes) {
-            problems.push(problem);
+/// That recorded attributes are left out.
+fn without(left_out: &[String]) -> Markup {
+    html! {
+        @if !left_out.is_empty() {
+            div.notice { "Left out, as rules do not see it:" ul { @for why in left_out { li { (format::message(&escaped(why))) } } } }
         }
     }
-    if problems.is_empty() { Ok(attributes) } else { Err(problems) }
+}
+
+/// What the form has.
+#[derive(Default)]
+struct Asked {
+    attributes: OwnedAttributes,
+    /// Why recorded attributes are left out: those that are not declared, or have another type, rules do not see.
+    left_out: Vec<String>,
+}
+
+/// Parses the form with the declared types. `recorded` are the lines of a refusal. Errors: one per invalid line that is none of them.
+fn read(text: &str, vocabulary: &Vocabulary, recorded: &[String]) -> Result<Asked, Vec<String>> {
+    let mut asked = Asked::default();
+    let mut problems = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Err(problem) = read_line(line, vocabulary, &mut asked.attributes) {
+            let is_recorded = recorded.iter().any(|known| known.trim() == line);
+            if is_recorded { &mut asked.left_out } else { &mut problems }.push(problem);
+        }
+    }
+    if problems.is_empty() { Ok(asked) } else { Err(problems) }
 }
 
 fn read_line(line: &str, vocabulary: &Vocabulary, attributes: &mut OwnedAttributes) -> Result<(), String> {
-    let (name, value) = line.split_once('=').ok_or_else(|| format!("`{line}`: expected `name = value`"))?;
-    let (name, value) = (name.trim(), value.trim());
-    let (name, key) = match name.split_once('[') {
-        // A key may contain `=`.
-        Some((name, key)) => {
-            let key = key.strip_suffix(']').ok_or_else(|| format!("`{line}`: expected `]` before `=`"))?;
-            (name, Some(key.trim_matches('"')))
-        }
-        None => (name, None),
-    };
+    let Line { attribute: name, key, value } = Line::read(line)?;
     let Some((_, value_type)) = vocabulary.attribute(name) else {
         let hint = suggestion(name, vocabulary.names()).map(|hint| format!("; {hint}")).unwrap_or_default();
         return Err(format!("unknown attribute `{name}`{hint}"));
@@ -146,11 +157,11 @@ fn read_line(line: &str, vocabulary: &Vocabulary, attributes: &mut OwnedAttribut
             Some(OwnedValue::StringMap(entries)) => entries,
             _ => Default::default(),
         };
-        entries.insert(key.into(), value.into());
+        entries.insert(key.as_bytes().into(), value.as_bytes().into());
         attributes.insert(name, OwnedValue::StringMap(entries));
         return Ok(());
     }
-    let value = typed(value, value_type)
+    let value = typed(&value, value_type)
         .ok_or_else(|| format!("`{value}` is not a valid {value_type}, the type of `{name}`"))?;
     attributes.insert(name, value);
     Ok(())
@@ -170,12 +181,8 @@ fn typed(text: &str, value_type: ValueType) -> Option<OwnedValue> {
                 pairs.map(|p| p.split_once(':').map(|(k, v)| (k.into(), v.into()))).collect();
             OwnedValue::StringMap(entries?)
         }
-        _ => OwnedValue::String(strip_quotes(text).into()),
+        _ => OwnedValue::String(text.into()),
     })
-}
-
-fn strip_quotes(text: &str) -> &str {
-    text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text)
 }
 
 /// Buttons for the pages of rules before and behind this one.
@@ -203,12 +210,17 @@ fn pager(explanation: &Explanation, text: &str, refusal: Option<u64>) -> Markup 
 }
 
 /// Evaluates the check, at most [`MAX_CONCURRENT`] at once, also after callers have left. `page` is the page of rules, from 1; empty: the first.
-async fn explain(server: &Shared, text: &str, page: String) -> Result<Explanation, Vec<String>> {
+/// Also why attributes of `recorded` lines are left out.
+async fn explain(
+    server: &Shared,
+    (text, recorded): (&str, &[String]),
+    page: String,
+) -> Result<(Explanation, Vec<String>), Vec<String>> {
     let Ok(permit) = Arc::clone(&server.explanations).try_acquire_owned() else {
         return Err(vec![format!("{MAX_CONCURRENT} explanations wait for their handlers: try again later")]);
     };
     let published = server.runtime.load_full();
-    let attributes = read(text, &published.routes.snapshot().vocabulary)?;
+    let Asked { attributes, left_out } = read(text, &published.routes.snapshot().vocabulary, recorded)?;
     let mut request = Vec::new();
     // Field 1 of a CheckRequest: the attributes.
     let encoded = attributes.to_bytes(0);
@@ -232,7 +244,8 @@ async fn explain(server: &Shared, text: &str, page: String) -> Result<Explanatio
     };
     let message = framed.get(FRAMING..).unwrap_or_default();
     let response: ExplainResponse = prost::Message::decode(message).map_err(|e| vec![e.to_string()])?;
-    serde_json::from_str(&response.json).map_err(|e| vec![e.to_string()])
+    let explanation = serde_json::from_str(&response.json).map_err(|e| vec![e.to_string()])?;
+    Ok((explanation, left_out))
 }
 
 /// The notice of a check that is allowed, or why it does not repeat a refusal.
@@ -248,10 +261,14 @@ fn allowed(explanation: &Explanation, repeat: Option<&Repeat>) -> Markup {
 }
 
 fn answer(explanation: &Explanation, repeat: Option<&Repeat>) -> Markup {
-    // Those that are enforced, with what makes the answer: the first refusal, or the error of a check that failed.
-    let first = |said: &str| explanation.dispatches.iter().find(|d| !d.dry_run && d.said.starts_with(said));
-    let (refused, failed) = (first("refused"), first("error"));
     let decision = &explanation.decision;
+    // Those that are enforced, with what makes the answer: the refusal of the rule that refused, or the error of a check that failed.
+    let mut enforced = explanation.dispatches.iter().filter(|d| !d.dry_run);
+    let is_refusal = |d: &&DispatchExplanation| {
+        Some(&d.rule) == decision.refused_by.as_ref() && d.said.starts_with("refused")
+    };
+    let refused = enforced.clone().find(is_refusal);
+    let failed = enforced.find(|d| d.said.starts_with("error"));
     let of = |verdict: Verdict| explanation.rules.iter().filter(move |r| r.verdict == verdict);
     html! {
         section.answer #answer {
@@ -265,7 +282,12 @@ fn answer(explanation: &Explanation, repeat: Option<&Repeat>) -> Markup {
                     p.notice.bad { strong { "Failed" } " in " b { (first.handler) } " of rule " (configuration::link(&first.rule)) ": " (first.said) }
                 }
                 (decision, ..) => {
-                    p.notice.bad { strong { @if decision.failed { "Failed" } @else { "Refused" } } " with code " (decision.code) ": " (decision.message) }
+                    // A failure of the rule refuses, or its default, or no rule at all.
+                    p.notice.bad {
+                        strong { @if decision.failed { "Failed" } @else { "Refused" } }
+                        @if let Some(rule) = &decision.refused_by { " by rule " (configuration::link(rule)) }
+                        " with code " (decision.code) ": " (decision.message)
+                    }
                 }
             }
             p.dim { "Snapshot " (explanation.snapshot) ", namespace "

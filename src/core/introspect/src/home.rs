@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::process_memory::Memory;
 use super::trend::View;
-use super::{Console, Server, configuration, format, plot, process, tasks};
+use super::{Console, Server, calls, configuration, format, plot, process, tasks};
 use mixer_config::Severity;
 
 /// compat(1.3): members and their order.
@@ -44,10 +44,9 @@ pub(super) fn json(server: &Console) -> Home {
 pub(super) fn page(server: &Server) -> Response {
     let published = server.runtime.load_full();
     let trend = server.trend.view(server);
-    let up = server.started.age();
     let (errors, warnings) = (published.problems(Severity::Error), published.problems(Severity::Warning));
-    let memory = Memory::now();
     let rules = super::rule_state::Effect::of(&published);
+    let figures = figures(server, &trend);
     Page {
         path: "/",
         title: "Overview",
@@ -59,24 +58,9 @@ pub(super) fn page(server: &Server) -> Response {
                 (super::envoy::unlimited_notice(server))
                 (super::unenforced::notice(&published))
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
-                dl.figures.(columns(&trend)) {
-                    (format::figure("Checks", format!("{}/s", format::short(trend.checks.now())), html! { (format::count(trend.checks_total)) " total" }))
-                    @if trend.limits_total > 0 {
-                        (format::figure("Rate limits", format!("{}/s", format::short(trend.limits.now())), html! { (format::count(trend.limits_total)) " total" }))
-                    }
-                    (format::figure("Reports", format!("{}/s", format::short(trend.reports.now())), html! { (format::count(trend.reports_total)) " total" @if trend.logs_total > 0 { ", " (format::count(trend.logs_total)) " of them messages of access logs" } }))
-                    @if trend.entries_total > 0 {
-                        (format::figure("Log entries", format::count(trend.entries_total), html! { "of access logs, in total" }))
-                    }
-                    (format::figure("Denials", html! { a href="/denialz/" { (format::short(trend.denials.now())) "/s" } }, html! { (format::count(trend.denials_total)) " total" }))
-                    (format::figure("Check, p99", html! { a href="/latencyz/" { (format::at_most(trend.check_p99.now(), f64::INFINITY)) } }, html! { "over the last " (format::long(super::trend::WINDOW)) }))
-                    (format::figure("CPU", format!("{} %", format::short(trend.cpu.now() * 100.0)), html! { "of one core" }))
-                    (format::figure("Memory", html! { a href="/memz/" { (format::bytes(memory.resident as f64)) } }, html! { "resident" }))
-                    (format::figure("Callers", html! { a href="/callerz/" { (server.callers()) } }, html! { "connected" }))
-                    (format::figure("Up", format::long(up), html! { "since " (format::minute(server.started.time())) }))
-                }
+                dl.figures.(columns(figures.len())) { @for figure in &figures { (figure) } }
                 div.plots {
-                    (calls(&trend))
+                    (calls::rates(&trend))
                     (plot::lines("Check latency", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::AtMost))
                     (plot::lines("CPU, fraction of one core", &[("cpu", &trend.cpu)], plot::Unit::Share))
                     (plot::lines("Resident memory", &[("memory", &trend.memory)], plot::Unit::Bytes))
@@ -97,22 +81,45 @@ pub(super) fn page(server: &Server) -> Response {
     .answer(server)
 }
 
-/// Eight figures, and one each for rate limits and access logs: in how many columns.
-fn columns(trend: &View) -> &'static str {
-    match (trend.limits_total > 0, trend.entries_total > 0) {
-        (false, false) => "four",
-        (true, true) => "five",
-        _ => "three",
+/// The figures of the traffic and of the process.
+fn figures(server: &Server, trend: &View) -> Vec<Markup> {
+    let memory = Memory::now();
+    let rate = |rate: f64| format!("{}/s", format::short(rate));
+    let total = |count: u64| html! { (format::count(count)) " total" };
+    let mut figures = vec![format::figure("Checks", rate(trend.checks.now()), total(trend.checks_total))];
+    if trend.limits_total > 0 {
+        figures.push(format::figure("Rate limits", rate(trend.limits.now()), total(trend.limits_total)));
     }
+    let of_logs = html! {
+        (total(trend.reports_total))
+        @if trend.logs_total > 0 { ", " (format::count(trend.logs_total)) " of them messages of access logs" }
+    };
+    figures.push(format::figure("Reports", rate(trend.reports.now()), of_logs));
+    if trend.entries_total > 0 {
+        let note = "of access logs, in total";
+        figures.push(format::figure("Log entries", format::count(trend.entries_total), note));
+    }
+    figures.extend(calls::figures(trend, server.shedding));
+    let denials = html! { a href="/denialz/" { (rate(trend.denials.now())) } };
+    figures.push(format::figure("Denials", denials, total(trend.denials_total)));
+    let p99 = html! { a href="/latencyz/" { (format::at_most(trend.check_p99.now(), f64::INFINITY)) } };
+    figures.push(format::figure("Check, p99", p99, calls::note_on_quantiles(trend)));
+    let cpu = format!("{} %", format::short(trend.cpu.now() * 100.0));
+    figures.push(format::figure("CPU", cpu, "of one core"));
+    let memory = html! { a href="/memz/" { (format::bytes(memory.resident as f64)) } };
+    figures.push(format::figure("Memory", memory, "resident"));
+    let callers = html! { a href="/callerz/" { (server.callers()) } };
+    figures.push(format::figure("Callers", callers, "connected"));
+    let since = html! { "since " (format::minute(server.started.time())) };
+    figures.push(format::figure("Up", format::long(server.started.age()), since));
+    figures
 }
 
-/// The plot of calls.
-pub(super) fn calls(trend: &View) -> Markup {
-    let mut series = vec![("checks", &trend.checks), ("reports", &trend.reports)];
-    if trend.limits_total > 0 {
-        series.push(("rate limits", &trend.limits));
-    }
-    plot::lines("Calls per second", &series, plot::Unit::Count)
+/// The class for as many figures: in columns that leave the fewest places of the last row empty.
+fn columns(figures: usize) -> &'static str {
+    let classes = [(4, "four"), (5, "five"), (3, "three")];
+    let empty = |columns: usize| figures.next_multiple_of(columns) - figures;
+    classes.into_iter().min_by_key(|(columns, _)| empty(*columns)).map_or("", |(_, class)| class)
 }
 
 /// What keeps the process from being ready, and what is degraded.

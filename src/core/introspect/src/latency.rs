@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::configuration::HandlerLinks;
 use super::page::Page;
 use super::quantile::quantile;
-use super::{Server, format, plot};
+use super::{Server, calls, format, plot};
 use mixer_base::metrics::{Family, FamilySample, FamilySamples, HistogramSample, SampleValue};
 
 /// Latency statistics in seconds.
@@ -86,8 +86,10 @@ pub(super) fn page(server: &Server) -> Response {
             section #latency data-live {
                 div.plots {
                     (plot::lines("Checks, last minutes", &[("p50", &trend.check_p50), ("p99", &trend.check_p99)], plot::Unit::AtMost))
-                    (super::home::calls(&trend))
+                    (calls::rates(&trend))
                 }
+                @let lost = trend.outcomes.failures() + trend.outcomes.unanswered;
+                @if lost > 0 { p { a href="/callz/" { (format::counted(lost, "call")) } " that failed or had no answer are among them." } }
                 @if latencies.calls.is_empty() { (format::nothing("No call yet.")) }
                 div.columns { @for calls in &latencies.calls { (histogram(calls)) } }
                 h2 { "Handlers" }

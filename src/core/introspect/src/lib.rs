@@ -15,6 +15,7 @@ mod answers;
 mod assets;
 mod cache;
 mod callers;
+mod calls;
 mod configuration;
 mod deliveries;
 mod denials;
@@ -34,6 +35,7 @@ mod memory;
 mod metrics;
 pub mod monitor;
 mod options;
+pub mod outcomes;
 mod page;
 mod plot;
 mod pools;
@@ -76,6 +78,7 @@ pub use envoy::{EnvoyServices, Unlimited, UnlimitedCalls};
 use form::Parameters;
 pub use guard::Guard;
 pub use options::{IntrospectionOptions, NOT_STARTED_CURE};
+use outcomes::Shedding;
 pub use page::{PROCESS_TOPICS, Page, Topic, TopicGroup, not_found, topic};
 pub use process::reveals;
 pub use signals::Action;
@@ -141,6 +144,8 @@ pub struct Engine {
     pub connections: Arc<ConnectionRegistry>,
     /// The services for Envoy, if they are served.
     pub envoy: Option<Arc<dyn EnvoyServices>>,
+    /// What load shedding does.
+    pub shedding: Shedding,
 }
 
 impl Program {
@@ -214,6 +219,7 @@ pub(crate) struct Server {
     store: Arc<dyn ConfigStore>,
     connections: Arc<ConnectionRegistry>,
     envoy: Option<Arc<dyn EnvoyServices>>,
+    shedding: Shedding,
     /// Each explanation takes a thread while its handlers answer.
     explanations: Arc<Semaphore>,
 }
@@ -257,9 +263,9 @@ fn routes_of(server: Shared) -> Router {
 
 impl Server {
     fn new(parts: Introspection, engine: Engine) -> Self {
-        let Engine { runtime, store, connections, envoy } = engine;
+        let Engine { runtime, store, connections, envoy, shedding } = engine;
         let explanations = Arc::new(Semaphore::new(explain::MAX_CONCURRENT));
-        Self { console: Console::new(parts), runtime, store, connections, envoy, explanations }
+        Self { console: Console::new(parts), runtime, store, connections, envoy, shedding, explanations }
     }
 
     /// The number of open connections.
@@ -450,6 +456,8 @@ fn mixer_routes() -> Router<Shared> {
         ))
         .merge(served("denialj", get(async |State(s): State<Shared>| json(&denials::json(&s)))))
         .merge(served("denialgroupj", get(async |State(s): State<Shared>| json(&denials::groups_json(&s)))))
+        .merge(served("callz", any(async |State(s): State<Shared>| calls::page(&s))))
+        .merge(served("callj", get(async |State(s): State<Shared>| json(&calls::json(&s)))))
         .merge(served("latencyz", any(async |State(s): State<Shared>| latency::page(&s))))
         .merge(served("latencyj", get(async |State(s): State<Shared>| json(&latency::json(&s)))))
 }

@@ -49,6 +49,7 @@ pub(super) const TOPICS: &[TopicGroup] = &[
     (
         "Traffic",
         &[
+            topic("/callz/", "Calls", 'f'),
             topic("/latencyz/", "Latency", 'l'),
             topic("/denialz/", "Recent Denials", 'd'),
             topic("/callerz/", "Callers", 'u'),

@@ -118,6 +118,7 @@ impl Fixture {
             store: Arc::clone(&store) as Arc<dyn ConfigStore>,
             connections: Arc::new(ConnectionRegistry::default()),
             envoy: None,
+            shedding: Shedding::Enforce,
         };
         let parts = Introspection {
             metrics,
@@ -234,6 +235,42 @@ async fn the_overview_counts_the_entries_of_access_logs() {
     let page = fixture.get("/").await;
     assert!(page.contains("<dt>Log entries</dt><dd>31<"), "{page}");
     assert!(page.contains("2 of them messages of access logs"), "{page}");
+}
+
+/// Three of four checks fail; two of them are shed.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_fail_are_told_on_the_overview_and_by_status() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let idle = fixture.get("/").await;
+    assert!(idle.contains("<dt>Failed</dt>") && idle.contains("0 total"), "{idle}");
+    assert!(!idle.contains("Unanswered"), "{idle}");
+    let metrics = &fixture.server.metrics;
+    let checks = metrics.rpc("istio.mixer.v1.Mixer/Check");
+    for code in [0, 13, 14, 14, 1] {
+        checks.record(code, Duration::from_millis(1), 10, 10);
+    }
+    metrics.counter(Family::LoadSheddingThrottled, &[]).add(2);
+    for path in ["/", "/callz/"] {
+        let page = fixture.get(path).await;
+        for told in [
+            "<small>3 total, 1 INTERNAL, 2 UNAVAILABLE</small>",
+            "<small>1 total, whose callers left before the answer</small>",
+            "<small>2 total, among the failed ones</small>",
+            "class=\"bad\" href=\"/callz/\"",
+        ] {
+            assert!(page.contains(told), "{path}: {told}: {page}");
+        }
+    }
+    let page = fixture.get("/callz/").await;
+    assert!(page.contains("load shedding refused 2"), "{page}");
+    let page = fixture.get("/latencyz/").await;
+    assert!(page.contains("4 calls</a> that failed or had no answer"), "{page}");
+    let calls: serde_json::Value = serde_json::from_str(&fixture.get("/callj/").await).unwrap();
+    assert_eq!(calls["failedByStatus"], serde_json::json!({"INTERNAL": 1, "UNAVAILABLE": 2}), "{calls}");
+    let counted = ["calls", "failed", "unanswered", "shed"].map(|name| calls[name].as_u64().unwrap());
+    assert_eq!(counted, [5, 3, 1, 2], "{calls}");
+    assert_eq!(calls["loadShedding"], "enforce");
+    assert_eq!(calls["methods"][0]["completed"]["OK"], 1, "{calls}");
 }
 
 /// One goes on in its previous version, and a new one does not serve.
@@ -546,6 +583,78 @@ async fn denials_link_to_their_explanation() {
     let explain = fixture.get("/explainz/?denial=1").await;
     assert!(explain.contains("source.user = smuggler"), "{explain}");
     assert!(!fixture.get("/denialz/?q=nosuch").await.contains("smuggler"));
+}
+
+/// A failure of the first rule refuses, and the second one refuses as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rule_that_refused_is_named_not_one_that_refuses_too() {
+    let more = r#"---
+kind: handler
+metadata: {name: broken, namespace: istio-system}
+spec: {compiledAdapter: drill, params: {outcome: ERROR, message: it broke}}
+---
+kind: rule
+metadata: {name: a-first, namespace: istio-system, annotations: {mixer.dev/on-error: deny}}
+spec: {match: source.user == "smuggler", actions: [{handler: broken, instances: [knock]}]}
+"#;
+    let configuration = format!("{CONFIGURATION}{more}");
+    let fixture = Fixture::of(Guard::default(), &configuration, ConfigPolicy::serve_valid()).await;
+    let form = format!("attributes={}", form::encoded("source.user = smuggler"));
+    let (_, _, body) = fixture.ask(Method::POST, "/explainz/", &form).await;
+    let (_, decision) = body.split_once("<strong>Refused</strong>").unwrap_or_else(|| panic!("{body}"));
+    let (decision, _) = decision.split_once("</p>").unwrap();
+    for part in ["a-first.rule.istio-system", "with code 7", "it broke"] {
+        assert!(decision.contains(part), "{part}: {decision}");
+    }
+    assert!(!decision.contains("close.rule"), "{decision}");
+}
+
+/// Whoever is refused chooses the values: they are none of the lines of the form.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_form_of_a_denial_has_its_attributes_as_they_were() {
+    let mut fixture = Fixture::new(Guard::default()).await;
+    let changed =
+        CONFIGURATION.replace(r#"match: source.user == "smuggler""#, r#"match: source.user != "root""#);
+    fixture.store.set([("conf.yaml", changed.as_str())]);
+    fixture.configurator.apply().await;
+    let users = ["x\nsource.user = root", "root ", "\"root\""];
+    let requests = users.map(|user| {
+        let mut attributes = mixer_attribute::OwnedAttributes::new();
+        attributes.insert("source.user", user);
+        attributes.insert("no.such.attribute", "1");
+        let mut request = Vec::new();
+        prost::encoding::bytes::encode(1, &attributes.to_bytes(0), &mut request);
+        request
+    });
+    let (runtime, handle) = (Arc::clone(&fixture.runtime), tokio::runtime::Handle::current());
+    let calls = tokio::task::spawn_blocking(move || {
+        let last_known = Arc::new(mixer_engine::dispatch::LastKnownAnswers::default());
+        let service = mixer_api::MixerService::new(runtime, Arc::new(Metrics::new()), last_known, None);
+        for request in requests {
+            handle.block_on(service.check(request.into(), None)).unwrap();
+        }
+    });
+    calls.await.unwrap();
+    for (id, user) in (1..).zip(users) {
+        let form = fixture.get(&format!("/explainz/?denial={id}")).await;
+        let (_, area) = form.split_once("<textarea").unwrap();
+        let (_, text) = area.split_once('>').unwrap();
+        let (text, _) = text.split_once("</textarea>").unwrap();
+        let text =
+            text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+        let sent = format!("denial={id}&attributes={}", form::encoded(&text));
+        let (_, _, body) = fixture.ask(Method::POST, "/explainz/", &sent).await;
+        assert!(body.contains("<strong>Refused</strong>"), "{user:?}: {text}: {body}");
+        assert!(
+            body.contains("Left out") && body.contains("unknown attribute <code>no.such"),
+            "{user:?}: {body}"
+        );
+        // What a person writes is an error.
+        let (_, _, body) = fixture
+            .ask(Method::POST, "/explainz/", &format!("{sent}{}", form::encoded("\nno.such = 2")))
+            .await;
+        assert!(!body.contains("<strong>Refused</strong>"), "{user:?}: {body}");
+    }
 }
 
 /// What is masked in the record, or cut, decides another way than the request did.

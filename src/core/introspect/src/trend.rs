@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::outcomes::{CallCounters, Outcomes};
 use super::process_memory::Memory;
 use super::quantile::quantile;
 use super::series::{SAMPLE_INTERVAL, Series};
 use super::{Introspection, SharedConsole};
-use mixer_base::metrics::{Counter, Family, Metrics, RpcCounters, cpu_seconds};
+use mixer_base::metrics::{Family, Metrics, cpu_seconds};
 use mixer_base::task::Task;
 
 /// Capacity of the ring: ten minutes.
@@ -22,20 +23,9 @@ const SMOOTH: usize = 5;
 /// The time over which rates and quantiles are computed.
 pub(super) const WINDOW: Duration = Duration::from_secs(SMOOTH as u64 * SAMPLE_INTERVAL.as_secs());
 
-/// The methods whose calls are checks, reports and requests for rate limits.
-pub(super) const CHECKS: &[&str] =
-    &["istio.mixer.v1.Mixer/Check", "envoy.service.auth.v3.Authorization/Check", "ext_authz.http/Check"];
-const REPORTS: &[&str] = &["istio.mixer.v1.Mixer/Report"];
-const LIMITS: &[&str] =
-    &["envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", "ratelimit.http/ShouldRateLimit"];
-
 /// The ring.
 pub(super) struct Trend {
-    checks: Vec<Arc<RpcCounters>>,
-    reports: Vec<Arc<RpcCounters>>,
-    limits: Vec<Arc<RpcCounters>>,
-    /// Messages of access logs, which are reports.
-    logs: Counter,
+    calls: CallCounters,
     start: Instant,
     points: Mutex<VecDeque<Point>>,
     collections: AtomicU64,
@@ -49,6 +39,9 @@ struct Point {
     checks: u64,
     reports: u64,
     limits: u64,
+    failed: u64,
+    unanswered: u64,
+    shed: u64,
     denials: u64,
     cpu: f64,
     memory: f64,
@@ -63,6 +56,12 @@ pub(super) struct View {
     pub(super) reports: Series,
     /// Requests for rate limits.
     pub(super) limits: Series,
+    /// Failed calls.
+    pub(super) failed: Series,
+    /// Calls whose caller left before the answer.
+    pub(super) unanswered: Series,
+    /// Calls above the limits of load shedding.
+    pub(super) shed: Series,
     pub(super) denials: Series,
     /// Cores in use.
     pub(super) cpu: Series,
@@ -80,32 +79,15 @@ pub(super) struct View {
     pub(super) entries_total: u64,
     pub(super) limits_total: u64,
     pub(super) denials_total: u64,
-}
-
-fn calls(counters: &[Arc<RpcCounters>]) -> u64 {
-    counters.iter().flat_map(|counters| counters.completed()).map(|(_, count)| count).sum()
-}
-
-/// Counts by bucket, summed over methods.
-fn latency(counters: &[Arc<RpcCounters>]) -> Vec<u64> {
-    let mut all: Vec<u64> = Vec::new();
-    for counters in counters {
-        let (counts, _) = counters.latency().get();
-        all.resize(counts.len(), 0);
-        all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
-    }
-    all
+    /// What became of all calls.
+    pub(super) outcomes: Outcomes,
 }
 
 impl Trend {
     /// An empty ring.
-    pub(super) fn new(metrics: &Metrics) -> Self {
-        let of = |methods: &[&str]| methods.iter().map(|method| metrics.rpc(method)).collect();
+    pub(super) fn new(metrics: &Arc<Metrics>) -> Self {
         Self {
-            checks: of(CHECKS),
-            reports: of(REPORTS),
-            limits: of(LIMITS),
-            logs: metrics.counter(Family::BridgeLogMessages, &[]),
+            calls: CallCounters::new(metrics),
             start: Instant::now(),
             points: Mutex::default(),
             collections: AtomicU64::new(0),
@@ -136,15 +118,19 @@ impl Trend {
 
     /// Adds a sample.
     fn sample(&self, server: &Introspection) {
+        let outcomes = self.calls.outcomes();
         let point = Point {
             at: self.start.elapsed(),
-            checks: calls(&self.checks),
-            reports: self.reports(),
-            limits: calls(&self.limits),
+            checks: self.calls.checks(),
+            reports: self.calls.reports(),
+            limits: self.calls.limits(),
+            failed: outcomes.failures(),
+            unanswered: outcomes.unanswered,
+            shed: outcomes.shed,
             denials: (server.program.denials)(),
             cpu: cpu_seconds().unwrap_or(0.0),
             memory: Memory::now().resident as f64,
-            latency: latency(&self.checks),
+            latency: self.calls.latency_of_checks(),
         };
         let mut points = self.points.lock();
         if points.len() >= POINTS {
@@ -157,18 +143,20 @@ impl Trend {
     pub(super) fn view(&self, server: &Introspection) -> View {
         let points: Vec<Point> = self.points.lock().iter().cloned().collect();
         View {
-            checks_total: calls(&self.checks),
-            reports_total: self.reports(),
-            logs_total: self.logs.get(),
+            checks_total: self.calls.checks(),
+            reports_total: self.calls.reports(),
+            logs_total: self.calls.logs(),
             entries_total: server.metrics.total(Family::BridgeLogEntries),
-            limits_total: calls(&self.limits),
+            limits_total: self.calls.limits(),
             denials_total: (server.program.denials)(),
+            outcomes: self.calls.outcomes(),
             ..view(&points)
         }
     }
 
-    fn reports(&self) -> u64 {
-        calls(&self.reports) + self.logs.get()
+    /// The counters of calls.
+    pub(super) fn calls(&self) -> &CallCounters {
+        &self.calls
     }
 
     /// Number of forced collections.
@@ -217,9 +205,10 @@ fn view(points: &[Point]) -> View {
 }
 
 impl View {
-    fn all(&mut self) -> [&mut Series; 8] {
-        let Self { checks, reports, limits, denials, cpu, memory, check_p50, check_p99, .. } = self;
-        [checks, reports, limits, denials, cpu, memory, check_p50, check_p99]
+    fn all(&mut self) -> [&mut Series; 11] {
+        let Self { checks, reports, limits, failed, unanswered, shed, denials, .. } = self;
+        let Self { cpu, memory, check_p50, check_p99, .. } = self;
+        [checks, reports, limits, failed, unanswered, shed, denials, cpu, memory, check_p50, check_p99]
     }
 
     fn push_unknown(&mut self) {
@@ -241,6 +230,9 @@ impl View {
             rate(point.checks, before.checks),
             rate(point.reports, before.reports),
             rate(point.limits, before.limits),
+            rate(point.failed, before.failed),
+            rate(point.unanswered, before.unanswered),
+            rate(point.shed, before.shed),
             rate(point.denials, before.denials),
             ((point.cpu - before.cpu) / seconds).max(0.0),
             point.memory,

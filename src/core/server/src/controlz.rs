@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Controls, ServerOptions};
+use mixer_api::load_shedding::LoadSheddingMode;
 use mixer_envoy::{DecisionCacheStatus, EnvoyShared};
+use mixer_introspect::outcomes::Shedding;
 use mixer_introspect::{Action, CacheStatus, Engine, EnvoyServices, Guard, Introspection, Program};
 use mixer_net::http::LargeAnswers;
 use mixer_net::registry::ConnectionInfo;
@@ -34,8 +36,18 @@ pub(super) fn introspection(
         store: Arc::clone(&controls.store),
         connections: Arc::clone(controls.workers.registry()),
         envoy: controls.envoy.clone().map(|shared| Arc::new(EnvoyView(shared)) as Arc<dyn EnvoyServices>),
+        shedding: shedding(options),
     };
     (parts, engine)
+}
+
+/// What load shedding does with calls above its limits.
+pub(super) fn shedding(options: &ServerOptions) -> Shedding {
+    match options.load_shedding.mode {
+        LoadSheddingMode::Disabled => Shedding::Disabled,
+        LoadSheddingMode::LogOnly => Shedding::LogOnly,
+        LoadSheddingMode::Enforce => Shedding::Enforce,
+    }
 }
 
 /// What ControlZ reads of the services for Envoy.

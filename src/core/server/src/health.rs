@@ -14,6 +14,7 @@
 //!
 //! | component | degraded while |
 //! | --- | --- |
+//! | `calls` | most calls of the last half minute failed |
 //! | `config-cache` | the cache of the last good configuration is not what it should be |
 //! | `configuration` | resources serve in their previous version, or what has an error does not serve |
 //! | `enforcement` | checks or rate limits are answered OK whatever was decided: shadow mode |
@@ -32,6 +33,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::get;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::{self, FaultSender};
@@ -46,6 +48,7 @@ use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::{OnConfigError, Published, Runtime, UnenforcedSince, is_about_serving, place_of};
 use mixer_engine::snapshot::UnenforcedScope;
 use mixer_introspect::monitor;
+use mixer_introspect::outcomes::RecentOutcomes;
 use mixer_net::socket_file::SocketWatch;
 use mixer_net::workers::WorkerGroup;
 
@@ -251,6 +254,7 @@ pub(super) struct Conditions {
     pub(super) tasks: ProbeEmitter,
     /// The file of the API's unix socket, if it was bound by this process.
     pub(super) socket: Option<(SocketWatch, ProbeEmitter)>,
+    pub(super) recent: Mutex<RecentOutcomes>,
     pub(super) degradations: Degradations,
     /// Age of the last heartbeat at which an event loop counts as stuck.
     pub(super) stuck_after: Duration,
@@ -301,6 +305,7 @@ impl Conditions {
             }
         }
         emitter.set(serves);
+        self.look_at_calls(&published);
         self.log.try_again();
         self.degradations.set("log", self.log.last_write());
         if let Some(decisions) = &self.decisions {
@@ -317,6 +322,16 @@ impl Conditions {
                     emitter.set(status);
                 }
             });
+        }
+    }
+
+    /// Tells while most calls fail. While nothing serves all do, which is told.
+    fn look_at_calls(&self, published: &Published) {
+        let mut recent = self.recent.lock();
+        if published.withheld.is_some() {
+            recent.forget();
+        } else {
+            self.degradations.set("calls", recent.look(Instant::now()));
         }
     }
 }

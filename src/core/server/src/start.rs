@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::configuration::FirstConfiguration;
 use super::activation::Endpoint;
 use super::controls::{Controls, Parts, Reload};
+use super::controlz::shedding;
 use super::effects::Effects;
 use super::error::StartError;
 use super::faults::FaultSender;
@@ -35,6 +37,7 @@ use mixer_delivery::DeliveryCollector;
 use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::Runtime;
 use mixer_envoy::EnvoyShared;
+use mixer_introspect::outcomes::RecentOutcomes;
 use mixer_introspect::pprof;
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::Listener;
@@ -203,6 +206,7 @@ impl Start<'_> {
         });
         let conditions = Conditions {
             socket,
+            recent: Mutex::new(RecentOutcomes::new(&metrics, shedding(self.options))),
             store: Arc::clone(&store),
             faults,
             on_config_error: self.options.config_on_error,

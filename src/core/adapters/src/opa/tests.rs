@@ -141,7 +141,7 @@ fn a_query_for_what_is_refused_is_told() {
 #[test]
 fn problems_table() {
     let compiles = "package gate\ndefault open = false\nopen { input.a }\n";
-    let rows: [(&str, Params, &[&str]); 13] = [
+    let rows: [(&str, Params, &[&str]); 14] = [
         ("nothing wrong", params(compiles), &[]),
         (
             "nothing given",
@@ -177,6 +177,11 @@ fn problems_table() {
             &["CheckMethod: the policy has no rule data.gate.opne"],
         ),
         (
+            "a rule without the root of its name",
+            Params { check_method: "gate.open".into(), ..params(compiles) },
+            &["CheckMethod: gate.open names nothing: the name of a rule begins with `data.` and its package"],
+        ),
+        (
             "a query that does not parse",
             Params { check_method: "data.gate.open(".into(), ..params(compiles) },
             &["CheckMethod: checkMethod:"],
@@ -201,6 +206,12 @@ fn problems_table() {
             ],
         ),
     ];
+    for query in ["gate.open", "open", "x.open", "gaet.open"] {
+        let mut found = Diagnostics::new();
+        Opa::validate(&Params { check_method: query.into(), ..params(compiles) }, &[], &mut found);
+        let hints: Vec<&str> = found.iter().filter_map(|problem| problem.hint.as_deref()).collect();
+        assert!(hints.iter().any(|hint| hint.contains("`data.gate.open`")), "{query}: {hints:?}");
+    }
     for (name, params, wanted) in rows {
         let mut found = Diagnostics::new();
         Opa::validate(&params, &[], &mut found);

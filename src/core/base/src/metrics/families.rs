@@ -266,7 +266,7 @@ families! {
     CheckCacheWrites: Gauge "mixer_checkcache_cache_writes_total"
         "The number of times state in the cache was added or updated." [&[]];
     ComponentDegraded: Gauge "mixer_component_degraded"
-        "1 while a component does not work as it should although calls are answered, by component." [&["component"]];
+        "1 while a component does not work as it should although the server is ready, by component." [&["component"]];
     ConfigAdapterInfoErrors: Gauge "mixer_config_adapter_info_config_errors_total"
         "The number of errors encountered during processing of the adapter info configuration." [&[]];
     ConfigAdapterInfos: Gauge "mixer_config_adapter_info_configs_total"

@@ -11,7 +11,7 @@ use crate::{Node, NodeKind};
 macro_rules! message {
     ($(#[$meta:meta])* pub struct $name:ident : $full:literal {
         $($(#[$field_meta:meta])* $number:literal $field:ident $(as $alias:literal)? : $ty:ty = $default:expr;)*
-    } $(elsewhere { $($other:literal => $hint:literal,)* })?) => {
+    } $(elsewhere $elsewhere:tt)?) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq)]
         pub struct $name {
@@ -102,8 +102,23 @@ macro_rules! message {
                     number: $number,
                 },)*
             ];
-            const ELSEWHERE: &'static [$crate::message::Elsewhere] = &[$($(($other, $hint),)*)?];
+            const ELSEWHERE: &'static [$crate::message::Elsewhere] = $crate::message_elsewhere!($($elsewhere)?);
         }
+    };
+}
+
+/// The hints of a message for names that are none of its fields: those between braces, or those of a constant that messages share.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! message_elsewhere {
+    () => {
+        &[]
+    };
+    ({ $($other:literal => $hint:literal,)* }) => {
+        &[$(($other, $hint),)*]
+    };
+    ($shared:ident) => {
+        $shared
     };
 }
 

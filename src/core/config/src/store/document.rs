@@ -353,7 +353,7 @@ impl ChunkPlace<'_> {
     fn syntax_error(&self, error: &YamlError) -> Diagnostic {
         let at = error.location.unwrap_or(Location { line: 1, column: 1 });
         let span = Span { start: at, end: at };
-        let diagnostic = self.diagnostic(Severity::Error, "yaml-syntax", span, error.cause().to_owned());
+        let diagnostic = self.diagnostic(Severity::Error, "yaml-syntax", span, error.without_line());
         let diagnostic = diagnostic.with_legacy(error.to_string());
         match error.hint {
             Some(hint) => diagnostic.with_hint(hint),

@@ -68,6 +68,16 @@ impl YamlError {
         &self.message
     }
 
+    /// [`cause`](Self::cause) for those who tell the [location](Self::location): without the line, which yaml.v2 counts in the document, not in
+    /// the file, and which may be that of the mapping around it.
+    pub fn without_line(&self) -> String {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match self.message.strip_prefix("yaml: line ").and_then(|rest| rest.split_once(": ")) {
+            Some((line, problem)) if is_number(line) && self.location.is_some() => format!("yaml: {problem}"),
+            _ => self.message.clone(),
+        }
+    }
+
     /// Sets the line, from 1. yaml.v2 omits the first line from the text.
     pub(super) fn on_line(self, line: usize) -> Self {
         let text = self.message.strip_prefix("yaml: ").unwrap_or(&self.message);

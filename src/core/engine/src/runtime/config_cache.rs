@@ -71,28 +71,7 @@ pub struct CacheDirectory(pub PathBuf);
 
 impl CacheMedium for CacheDirectory {
     fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        let user = effective_user()?;
-        let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        match self.check(user) {
-            Err(error) if is_absent(&error) => return Ok(None),
-            checked => checked?,
-        }
-        let path = self.0.join(FILE);
-        let found = match fs::symlink_metadata(&path) {
-            Err(error) if is_absent(&error) => return Ok(None),
-            found => found?,
-        };
-        if !found.is_file() {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        let (file, metadata) = regular_file::open(&path)?;
-        // Otherwise a link may have taken its place.
-        if (found.dev(), found.ino()) != (metadata.dev(), metadata.ino()) {
-            return Err(io::Error::other("it was replaced while it was opened"));
-        }
-        trust(&metadata, user, "it")?;
-        // The file may grow meanwhile; its checksum fails then.
-        regular_file::read_open(&file, &metadata, MAX_CACHE_BYTES).map(Some)
+        self.read_as(effective_user()?)
     }
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
@@ -129,6 +108,31 @@ impl CacheMedium for CacheDirectory {
 }
 
 impl CacheDirectory {
+    /// What a process of `user` would read, as far as this one may.
+    fn read_as(&self, user: u32) -> io::Result<Option<Vec<u8>>> {
+        let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        match self.check(user) {
+            Err(error) if is_absent(&error) => return Ok(None),
+            checked => checked?,
+        }
+        let path = self.0.join(FILE);
+        let found = match fs::symlink_metadata(&path) {
+            Err(error) if is_absent(&error) => return Ok(None),
+            found => found?,
+        };
+        if !found.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let (file, metadata) = regular_file::open(&path)?;
+        // Otherwise a link may have taken its place.
+        if (found.dev(), found.ino()) != (metadata.dev(), metadata.ino()) {
+            return Err(io::Error::other("it was replaced while it was opened"));
+        }
+        trust(&metadata, user, "it")?;
+        // The file may grow meanwhile; its checksum fails then.
+        regular_file::read_open(&file, &metadata, MAX_CACHE_BYTES).map(Some)
+    }
+
     /// Marks the file as superseded, in the blocks that it has: a full disk has no others.
     fn mark(&self) -> io::Result<()> {
         let mut file = self.open_to_mark()?;
@@ -165,10 +169,38 @@ impl CacheDirectory {
     }
 }
 
+/// A directory as the processes of another user read it; nothing is written.
+#[derive(Debug, Clone)]
+pub struct CacheOfUser {
+    /// The directory.
+    pub directory: CacheDirectory,
+    /// The id of the user.
+    pub user: u32,
+}
+
+impl CacheMedium for CacheOfUser {
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        self.directory.read_as(self.user)
+    }
+
+    fn write(&self, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn discard(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn name(&self) -> String {
+        self.directory.name()
+    }
+}
+
 /// Errors: somebody other than `user` and root may write `what`. A sticky directory is no exception, because others may create files.
 fn trust(metadata: &fs::Metadata, user: u32, what: &str) -> io::Result<()> {
     if ![user, ROOT].contains(&metadata.uid()) {
-        return Err(io::Error::other(format!("{what} belongs to another user")));
+        let why = format!("{what} belongs to another user");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     }
     if metadata.mode() & 0o022 != 0 {
         return Err(io::Error::other(format!("others than its owner may write {what}")));
@@ -176,8 +208,8 @@ fn trust(metadata: &fs::Metadata, user: u32, what: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The user that this process acts as: the owner of what it creates.
-fn effective_user() -> io::Result<u32> {
+/// The id of the user that this process acts as: the owner of what it creates.
+pub fn effective_user() -> io::Result<u32> {
     let (created, _) = io::pipe()?;
     Ok(File::from(OwnedFd::from(created)).metadata()?.uid())
 }
@@ -310,6 +342,9 @@ pub enum CacheError {
     /// It is of a server of which nothing was asked, and is replaced by the next configuration that serves.
     #[error("it has no resource, which is a configuration only with --allow-empty-config")]
     Empty,
+    /// It belongs to another user than this process, or this one may not read it.
+    #[error("{0}")]
+    OfAnotherUser(String),
     /// It cannot be used, and is replaced by the next configuration that serves.
     #[error("{0}")]
     Unusable(String),
@@ -329,6 +364,9 @@ impl CacheError {
             }
             Self::Empty => {
                 "if every call is to be allowed, give --allow-empty-config; else mend the store: the next configuration that serves replaces it"
+            }
+            Self::OfAnotherUser(_) => {
+                "run this as the user that the cache belongs to (`sudo -u USER …`), or give directory and file to that of the server"
             }
             Self::Unusable(_) => {
                 "delete it, or mend owner and permissions: nobody else may write it or its directory"
@@ -368,6 +406,9 @@ pub fn read_cache(
     match medium.read() {
         Ok(Some(bytes)) => decode(&bytes, identity).map(Some),
         Ok(None) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(CacheError::OfAnotherUser(error.to_string()))
+        }
         Err(error) => Err(error.to_string().into()),
     }
 }

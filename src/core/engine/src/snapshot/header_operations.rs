@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use super::decode::{HeaderOperation, HeaderOperationTemplate, Rule};
+use super::extension::ExtensionConfig;
 use super::external::OutputScope;
-use super::model::{HeaderOperationConfig, HeaderOperationKind};
+use super::model::{HeaderOperationConfig, HeaderOperationKind, RuleConfig, Rules};
+use super::openings::placed;
 use super::problems::ResourceProblems;
 use super::programs::Programs;
 use super::suspicions;
 use mixer_attribute::ValueType;
 use mixer_base::quote::quoted;
-use mixer_config::{Diagnostic, FieldPath};
+use mixer_base::shared_map::SharedMap;
+use mixer_config::{Diagnostic, Diagnostics, FieldPath, RawResource};
 use mixer_expr::{Language, Program};
 
 /// The field of the operations on requests.
@@ -52,9 +55,9 @@ impl HeaderOperations<'_, '_> {
     ) -> Option<Vec<HeaderOperationConfig>> {
         let mut operations = Vec::new();
         let mut all_compile = true;
-        for (i, template) in templates.iter().enumerate() {
+        for (index, template) in templates.iter().enumerate() {
             let name: Arc<str> = template.name.as_str().into();
-            if let Some(problem) = without_effect(list, i, template) {
+            if let Some(problem) = without_effect(list, index, template) {
                 self.problems.push(problem.accepted_by_istio());
             }
             let kind = match template.operation {
@@ -62,17 +65,17 @@ impl HeaderOperations<'_, '_> {
                 HeaderOperation::Append => HeaderOperationKind::Append,
                 HeaderOperation::Remove => {
                     let (kind, text) = (HeaderOperationKind::Remove, Arc::from(""));
-                    operations.push(HeaderOperationConfig { name, kind, text, value: None });
+                    operations.push(HeaderOperationConfig { index, name, kind, text, value: None });
                     continue;
                 }
             };
             for value in &template.values {
-                let field = FieldPath::root().field("spec").field(list).index(i);
+                let field = FieldPath::root().field("spec").field(list).index(index);
                 let text: Arc<str> = value.as_str().into();
                 match self.value(value, field) {
                     Some(value) => {
                         let (name, value) = (name.clone(), Some(value));
-                        operations.push(HeaderOperationConfig { name, kind, text, value });
+                        operations.push(HeaderOperationConfig { index, name, kind, text, value });
                     }
                     None => all_compile = false,
                 }
@@ -120,6 +123,33 @@ impl HeaderOperations<'_, '_> {
         self.problems.push(problem.with_legacy(legacy));
         None
     }
+}
+
+/// Warns about operations that the API of Envoy cannot express, where requests of Envoy are expected: where an extension has resources.
+pub(super) fn unsupported(
+    extensions: &[Arc<dyn ExtensionConfig>],
+    rules: &Rules,
+    resources: &SharedMap<Arc<RawResource>>,
+) -> Diagnostics {
+    if !extensions.iter().any(|extension| extension.is_configured()) {
+        return Diagnostics::new();
+    }
+    let is_removal = |operation: &&HeaderOperationConfig| operation.kind == HeaderOperationKind::Remove;
+    let of_rule = |rule: &Arc<RuleConfig>| {
+        let warning = |operation: &HeaderOperationConfig| {
+            let name = &operation.name;
+            let field = FieldPath::root().field("spec").field(OF_RESPONSES).index(operation.index);
+            let text = format!(
+                "the answer to Envoy cannot remove a header of a response: `{name}` stays in those to requests of Envoy"
+            );
+            let hint = format!(
+                "write `response_headers_to_remove: [\"{name}\"]` in the routes of Envoy; or give the header another value with REPLACE"
+            );
+            placed(rule, resources, Diagnostic::warning("header-unsupported", field, text).with_hint(hint))
+        };
+        rule.response_headers.iter().filter(is_removal).map(warning).collect::<Vec<_>>()
+    };
+    rules.iter().flat_map(of_rule).collect()
 }
 
 /// The problem of an operation that changes no header, so that what the caller sent stays: it has no values, or no header has its name.

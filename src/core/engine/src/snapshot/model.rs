@@ -379,6 +379,8 @@ pub enum HeaderOperationKind {
 /// A compiled header operation, with one value.
 #[derive(Debug, Clone)]
 pub struct HeaderOperationConfig {
+    /// The position in its list of the operation that it is of.
+    pub index: usize,
     /// Header name.
     pub name: Arc<str>,
     /// Its kind.

@@ -143,11 +143,16 @@ impl Openings<'_> {
         self.placed(rule, Diagnostic::warning("allows-unused", field, message).with_hint(hint))
     }
 
-    fn placed(&self, rule: &Arc<RuleConfig>, mut problem: Diagnostic) -> Diagnostic {
-        problem.resource = rule.key.to_string();
-        problem.file = Some(Arc::clone(&rule.origin.file));
-        let document = self.resources.get(&rule.key).map(|resource| resource.document());
-        problem.span = document.map(|document| rule.origin.in_file(document.at(&problem.field).span));
-        problem
+    fn placed(&self, rule: &Arc<RuleConfig>, problem: Diagnostic) -> Diagnostic {
+        placed(rule, self.resources, problem)
     }
+}
+
+/// A problem of a rule at the position of its field.
+pub(super) fn placed(rule: &RuleConfig, resources: &Resources, mut problem: Diagnostic) -> Diagnostic {
+    problem.resource = rule.key.to_string();
+    problem.file = Some(Arc::clone(&rule.origin.file));
+    let document = resources.get(&rule.key).map(|resource| resource.document());
+    problem.span = document.map(|document| rule.origin.in_file(document.at(&problem.field).span));
+    problem
 }

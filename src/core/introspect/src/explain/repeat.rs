@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use maud::{Markup, html};
 
 use super::super::format;
+use super::lines::line;
 use mixer_base::log::escaped;
 use mixer_engine::denials::{Denial, DenialKind};
 use mixer_engine::explain::Explanation;
@@ -34,7 +35,7 @@ impl Repeat {
         let Some(denial) = denial else { return asked.map(Self::Gone) };
         let is_lost = |name: &String| denial.cut.contains(name) || denial.masked.contains(name);
         let as_recorded = |name: &str, value: &str| {
-            let line = format!("{name} = {value}");
+            let line = line(name, value);
             text.lines().any(|known| known.trim() == line.trim())
         };
         let recorded = denial.attributes.iter().flatten().filter(|(name, _)| is_lost(name));

@@ -222,6 +222,22 @@ fn entry(engine: &mut Engine, analysis: &Analysis, query: &str, has_data: bool) 
         let hint = hint.unwrap_or_else(|| "write data.PACKAGE.RULE".to_owned());
         return Err(problem.with_hint(hint));
     }
+    if is_relative(query) {
+        let text = format!("{query} names nothing: the name of a rule begins with `data.` and its package");
+        let whole = format!("data.{query}");
+        let ending = |end: &str| {
+            let end = format!(".{end}");
+            analysis.rules().find(|rule| rule.ends_with(&end))
+        };
+        let last = query.rsplit('.').next().unwrap_or(query);
+        let hint = match ending(query).or_else(|| ending(last)) {
+            Some(rule) => format!("write `{rule}`"),
+            None => {
+                suggestion(&whole, analysis.rules()).unwrap_or_else(|| "write data.PACKAGE.RULE".to_owned())
+            }
+        };
+        return Err(Problem::new(Subject::CheckMethod, text).with_hint(hint));
+    }
     // The rows of a query are the values that its first expression has. A comment must not hide the bracket.
     let text = format!("package {ROWS_PACKAGE}\nrows := [value | value := {query}\n]\n");
     dialect::add(engine, ROWS_SOURCE, &text)
@@ -231,8 +247,20 @@ fn entry(engine: &mut Engine, analysis: &Analysis, query: &str, has_data: bool) 
 
 /// Whether a query is a name, `data.a.b`.
 fn is_path(query: &str) -> bool {
+    query.starts_with("data.") && is_name(query)
+}
+
+/// Whether a query is a name of neither data nor the input, `a.b`.
+fn is_relative(query: &str) -> bool {
+    let first = query.split('.').next().unwrap_or_default();
+    let is_value =
+        first.starts_with(|c: char| c.is_ascii_digit()) || ["true", "false", "null"].contains(&first);
+    is_name(query) && !is_value && !["data", "input"].contains(&first)
+}
+
+fn is_name(query: &str) -> bool {
     let is_word = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || c == '_');
-    query.starts_with("data.") && query.split('.').all(is_word)
+    query.split('.').all(is_word)
 }
 
 /// Whether a document has a value at the path of a rule, or something else than an object above it.

@@ -66,6 +66,21 @@ fn invalid_chunks_are_diagnosed_with_their_position() {
     );
 }
 
+/// That of the library is a line of the document, and of the mapping in which the problem is.
+#[test]
+fn the_only_line_of_a_syntax_error_is_that_of_the_file() {
+    let contents = read(&format!("{A}\n---\na: 1\nb:\n\tc: 2\n---\nx: !y.z(\"/p\")\n"));
+    assert_eq!(
+        problems(&contents),
+        [
+            "6:1 error[yaml-syntax] yaml: found character that cannot start any token",
+            "8:8 error[yaml-syntax] yaml: did not find expected whitespace or line break",
+        ]
+    );
+    // That of Istio Mixer is its own.
+    assert!(contents.diagnostics[0].log_text().contains("yaml: line 3: found"), "{:?}", contents.diagnostics);
+}
+
 /// Istio Mixer repeats the document.
 #[test]
 fn a_document_without_a_name_shows_no_secret() {

@@ -184,6 +184,16 @@ fn the_file_is_private_and_replaced_as_a_whole() {
             assert_eq!(refusal(), format!("{what} belongs to another user"));
             std::os::unix::fs::chown(path, Some(0), None).unwrap();
         }
+        // That of a server of another user, which root examines.
+        let of_user = |user| CacheOfUser { directory: cache.clone(), user };
+        for path in [&file, &cache.0] {
+            std::os::unix::fs::chown(path, Some(12_345), None).unwrap();
+        }
+        assert_eq!(of_user(12_345).read().unwrap().unwrap(), b"two");
+        assert!(of_user(12_346).read().is_err() && of_user(12_345).write(b"three").is_err());
+        for path in [&file, &cache.0] {
+            std::os::unix::fs::chown(path, Some(0), None).unwrap();
+        }
     }
     fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", &file).unwrap();

@@ -2,14 +2,14 @@
 
 use super::SnapshotBuilder;
 use crate::snapshot::vocabulary::contradictions;
-use crate::snapshot::{callers, namespaces, openings, quotas, suspicions, unnamed};
+use crate::snapshot::{callers, header_operations, namespaces, openings, quotas, suspicions, unnamed};
 use mixer_config::Diagnostics;
 
 /// Finds problems of one kind.
 type Check = fn(&SnapshotBuilder, &quotas::Configured<'_>) -> Diagnostics;
 
 /// The checks, in the order of the problems at one position. Cost of each: proportional to the resources.
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     |builder, _| builder.unread_resources(),
     |builder, _| {
         let default_namespace = &builder.options.default_namespace;
@@ -24,6 +24,10 @@ const CHECKS: [Check; 9] = [
         quotas::unchargeable(&builder.units.extensions.configs, &unchargeable)
     },
     |builder, _| quotas::uncharged(&builder.units.extensions.configs, &builder.parts.rules),
+    |builder, _| {
+        let (extensions, rules) = (&builder.units.extensions.configs, &builder.parts.rules);
+        header_operations::unsupported(extensions, rules, &builder.resources)
+    },
     |builder, _| unnamed::unknown(&builder.units.extensions.configs, &builder.parts.rules),
     |builder, _| {
         let default_namespace = &builder.options.default_namespace;

@@ -1,0 +1,85 @@
+//! What the running server says of its health.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::enforcement::NotEnforced;
+use super::{TIMEOUT, fail, reached_at, warn};
+use crate::cmd::doctor::finding::Finding;
+use mixer_server::ServerOptions;
+
+const CHECK: &str = "running server";
+/// Components of which the other checks tell.
+const TOLD: [&str; 3] = ["enforcement", "handlers", "recording"];
+
+/// The status of a condition that holds.
+const AVAILABLE: &str = "available";
+
+/// `/readyz?verbose`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Readiness {
+    /// The conditions of readiness, with why they do not hold.
+    emitters: BTreeMap<String, String>,
+    pub(super) not_enforced: NotEnforced,
+    degraded: BTreeMap<String, Degradation>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Degradation {
+    why: String,
+    since: String,
+}
+
+impl Readiness {
+    /// Asks the server; `None` without `/readyz`.
+    pub(super) async fn ask(options: &ServerOptions) -> Option<Self> {
+        let place = reached_at(&options.monitoring_listen_address())?;
+        let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build().ok()?;
+        let answer = client.get(format!("http://{place}/readyz?verbose")).send().await.ok()?;
+        serde_json::from_slice(&answer.bytes().await.ok()?).ok()
+    }
+
+    /// One finding for each condition that does not hold, and for each component that is degraded, but for those that others tell of.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let unmet = self.emitters.iter().filter(|(_, status)| *status != AVAILABLE);
+        let unmet = unmet.map(|(condition, why)| {
+            let hint = "it is sent no calls, or answers none, as long as this lasts: docs/operations.md, Health and discovery, has what each condition means";
+            fail(CHECK, format!("not ready: {condition}: {why}"), hint)
+        });
+        let untold = self.degraded.iter().filter(|(component, _)| !TOLD.contains(&component.as_str()));
+        let finding = |(component, Degradation { why, since }): (&String, &Degradation)| {
+            warn(CHECK, format!("{component} is degraded since {since}: {why}"), hint(component))
+        };
+        unmet.chain(untold.map(finding)).collect()
+    }
+}
+
+fn hint(component: &str) -> &'static str {
+    match component {
+        "calls" => "ControlZ, Calls (`/callz/`), has the calls that failed by status, and why",
+        _ => "docs/operations.md, Health and discovery, has what each component means",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_a_server_from_serving_is_told_and_degradations_once() {
+        let json = r#"{"available": false, "emitters": {"socket": "`/s` was removed", "tasks": "available"}, "degraded": {
+            "calls": {"why": "4 of the last 4 calls failed: 4 UNAVAILABLE", "since": "2026-01-02T03:04:05Z"},
+            "handlers": {"why": "h", "since": "2026-01-02T03:04:05Z"}}}"#;
+        let found = serde_json::from_str::<Readiness>(json).unwrap().findings();
+        let details: Vec<&str> = found.iter().map(|finding| finding.detail.as_str()).collect();
+        assert_eq!(
+            details,
+            [
+                "not ready: socket: `/s` was removed",
+                "calls is degraded since 2026-01-02T03:04:05Z: 4 of the last 4 calls failed: 4 UNAVAILABLE"
+            ]
+        );
+    }
+}

@@ -1,0 +1,372 @@
+//! What becomes of the calls of Mixer's clients and of Envoy: answered, failed, left unanswered, shed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use mixer_base::metrics::{Counter, Family, Metrics, RpcCounters};
+use mixer_base::rpc_code;
+
+const MIXER_CHECK: &str = "istio.mixer.v1.Mixer/Check";
+const MIXER_REPORT: &str = "istio.mixer.v1.Mixer/Report";
+/// Over gRPC and over HTTP, as the next ones.
+const ENVOY_CHECKS: [&str; 2] = ["envoy.service.auth.v3.Authorization/Check", "ext_authz.http/Check"];
+const ENVOY_LIMITS: [&str; 2] =
+    ["envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit", "ratelimit.http/ShouldRateLimit"];
+
+const OK: &str = "OK";
+/// The status of calls whose caller left before the answer.
+const CANCELLED: &str = "CANCELLED";
+/// The status of calls that cannot be understood, which is up to their caller.
+const INVALID: &str = "INVALID_ARGUMENT";
+const UNKNOWN: &str = "UNKNOWN";
+
+/// The results of Envoy's calls whose evaluation failed, in `bridge_check_total` and `bridge_ratelimit_total`.
+const ALLOWED: &str = "error_allowed";
+const DENIED: &str = "error_denied";
+const LEFT_TO_PROXY: &str = "error";
+
+/// What load shedding does with calls above its limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shedding {
+    /// There are no limits.
+    Disabled,
+    /// They are counted, and answered.
+    LogOnly,
+    /// They are refused.
+    Enforce,
+}
+
+/// A method and its counters.
+struct Method {
+    name: &'static str,
+    counters: Arc<RpcCounters>,
+}
+
+impl Method {
+    fn new(metrics: &Metrics, name: &'static str) -> Self {
+        Self { name, counters: metrics.rpc(name) }
+    }
+
+    /// Calls by status.
+    fn completed(&self) -> BTreeMap<&'static str, u64> {
+        self.counters.completed().filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn total(&self) -> u64 {
+        self.counters.completed().map(|(_, count)| count).sum()
+    }
+}
+
+/// The counters of the calls of a process.
+pub struct CallCounters {
+    metrics: Arc<Metrics>,
+    mixer: [Method; 2],
+    checks: [Method; 2],
+    limits: [Method; 2],
+    /// Messages of access logs, which are reports.
+    logs: Counter,
+    shed: Counter,
+}
+
+impl std::fmt::Debug for CallCounters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CallCounters").finish_non_exhaustive()
+    }
+}
+
+/// What became of calls; messages of access logs are none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// All that ended.
+    pub calls: u64,
+    /// Those that failed, by the name of their status. Those of Envoy that `errorMode` decided about are among them.
+    pub failed: BTreeMap<&'static str, u64>,
+    /// Failed calls of Envoy that `errorMode` allowed.
+    pub allowed: u64,
+    /// Failed calls of Envoy that `errorMode` denied.
+    pub denied: u64,
+    /// Those whose caller left before the answer.
+    pub unanswered: u64,
+    /// Those above the limits of load shedding. They are among the failed ones if it refuses them.
+    pub shed: u64,
+}
+
+impl Outcomes {
+    /// The number of failed calls.
+    pub fn failures(&self) -> u64 {
+        self.failed.values().sum()
+    }
+
+    fn fail(&mut self, status: &'static str, count: u64) {
+        if count > 0 {
+            *self.failed.entry(status).or_default() += count;
+        }
+    }
+
+    /// Those that came after `earlier`.
+    fn since(&self, earlier: &Self) -> Self {
+        let since = |now: u64, then: u64| now.saturating_sub(then);
+        let failed = self.failed.iter().map(|(status, count)| {
+            let before = earlier.failed.get(status).copied().unwrap_or_default();
+            (*status, since(*count, before))
+        });
+        Self {
+            calls: since(self.calls, earlier.calls),
+            failed: failed.filter(|(_, count)| *count > 0).collect(),
+            allowed: since(self.allowed, earlier.allowed),
+            denied: since(self.denied, earlier.denied),
+            unanswered: since(self.unanswered, earlier.unanswered),
+            shed: since(self.shed, earlier.shed),
+        }
+    }
+}
+
+impl CallCounters {
+    /// The counters of a process.
+    pub fn new(metrics: &Arc<Metrics>) -> Self {
+        Self {
+            mixer: [MIXER_CHECK, MIXER_REPORT].map(|name| Method::new(metrics, name)),
+            checks: ENVOY_CHECKS.map(|name| Method::new(metrics, name)),
+            limits: ENVOY_LIMITS.map(|name| Method::new(metrics, name)),
+            logs: metrics.counter(Family::BridgeLogMessages, &[]),
+            shed: metrics.counter(Family::LoadSheddingThrottled, &[]),
+            metrics: Arc::clone(metrics),
+        }
+    }
+
+    fn check_methods(&self) -> impl Iterator<Item = &Method> {
+        self.mixer.iter().take(1).chain(&self.checks)
+    }
+
+    fn methods(&self) -> impl Iterator<Item = &Method> {
+        self.mixer.iter().chain(&self.checks).chain(&self.limits)
+    }
+
+    /// Checks of Mixer's clients and of Envoy.
+    pub(super) fn checks(&self) -> u64 {
+        self.check_methods().map(Method::total).sum()
+    }
+
+    /// Reports, with the messages of access logs.
+    pub(super) fn reports(&self) -> u64 {
+        self.mixer.iter().skip(1).map(Method::total).sum::<u64>() + self.logs()
+    }
+
+    /// Messages of access logs.
+    pub(super) fn logs(&self) -> u64 {
+        self.logs.get()
+    }
+
+    /// Requests for rate limits.
+    pub(super) fn limits(&self) -> u64 {
+        self.limits.iter().map(Method::total).sum()
+    }
+
+    /// Checks by bucket of their latency, summed over methods.
+    pub(super) fn latency_of_checks(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = Vec::new();
+        for method in self.check_methods() {
+            let (counts, _) = method.counters.latency().get();
+            all.resize(counts.len(), 0);
+            all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
+        }
+        all
+    }
+
+    /// Calls of each method that was called, by status.
+    pub(super) fn by_method(&self) -> Vec<(&'static str, BTreeMap<&'static str, u64>)> {
+        let all = self.methods().map(|method| (method.name, method.completed()));
+        all.filter(|(_, completed)| !completed.is_empty()).collect()
+    }
+
+    /// What became of all calls since the start. Cost: a pass over the counters.
+    pub fn outcomes(&self) -> Outcomes {
+        let mut outcomes = Outcomes { shed: self.shed.get(), ..Outcomes::default() };
+        for method in self.methods() {
+            let completed = method.completed();
+            outcomes.calls += completed.values().sum::<u64>();
+            outcomes.unanswered += completed.get(CANCELLED).copied().unwrap_or_default();
+            // `bridge_check_total` has the checks of Envoy that failed, whatever they were answered with.
+            if self.checks.iter().any(|check| check.name == method.name) {
+                continue;
+            }
+            for (status, count) in completed {
+                if ![OK, CANCELLED].contains(&status) {
+                    outcomes.fail(status, count);
+                }
+            }
+        }
+        self.metrics.each(Family::BridgeChecks, |labels, count| {
+            let [code, result] = labels else { return };
+            match result.as_str() {
+                ALLOWED => outcomes.allowed += count,
+                DENIED => outcomes.denied += count,
+                // Those whose caller left are counted.
+                LEFT_TO_PROXY if code != CANCELLED => {}
+                _ => return,
+            }
+            outcomes.fail(status_named(code), count);
+        });
+        self.metrics.each(Family::BridgeRateLimits, |labels, count| {
+            // What is left to the proxy has its status above.
+            match labels.last().map(String::as_str) {
+                Some(ALLOWED) => outcomes.allowed += count,
+                Some(DENIED) => outcomes.denied += count,
+                _ => return,
+            }
+            outcomes.fail(UNKNOWN, count);
+        });
+        outcomes
+    }
+}
+
+fn status_named(name: &str) -> &'static str {
+    (0..).map_while(rpc_code::name).find(|known| *known == name).unwrap_or(UNKNOWN)
+}
+
+/// The time over which [`RecentOutcomes`] looks back.
+const RECENT: Duration = Duration::from_secs(30);
+/// Looks in shorter intervals are not kept.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// Fewer failures tell nothing about the calls to come.
+const FEWEST: u64 = 3;
+
+/// The calls of the last half minute, to tell when most of them fail.
+#[derive(Debug)]
+pub struct RecentOutcomes {
+    counters: CallCounters,
+    shedding: Shedding,
+    looks: VecDeque<(Instant, Outcomes)>,
+}
+
+impl RecentOutcomes {
+    /// Of the calls from now on.
+    pub fn new(metrics: &Arc<Metrics>, shedding: Shedding) -> Self {
+        Self { counters: CallCounters::new(metrics), shedding, looks: VecDeque::new() }
+    }
+
+    /// Forgets the calls so far, whose failures have another reason that is told.
+    pub fn forget(&mut self) {
+        self.looks.clear();
+    }
+
+    /// Errors: that most calls of the last half minute failed, or were left unanswered, and how. To be called regularly. Calls that cannot be
+    /// understood do not count.
+    pub fn look(&mut self, now: Instant) -> Result<(), String> {
+        let outcomes = self.counters.outcomes();
+        while self.looks.get(1).is_some_and(|(then, _)| now.saturating_duration_since(*then) >= RECENT) {
+            self.looks.pop_front();
+        }
+        let recent = self.looks.front().map(|(_, earlier)| outcomes.since(earlier));
+        let is_due = |(last, _): &(Instant, Outcomes)| now.saturating_duration_since(*last) >= INTERVAL;
+        if self.looks.back().is_none_or(is_due) {
+            self.looks.push_back((now, outcomes));
+        }
+        recent.map_or(Ok(()), |recent| mostly_answered(&recent, self.shedding))
+    }
+}
+
+fn mostly_answered(recent: &Outcomes, shedding: Shedding) -> Result<(), String> {
+    let invalid = recent.failed.get(INVALID).copied().unwrap_or_default();
+    let calls = recent.calls.saturating_sub(invalid);
+    let failures = recent.failures() - invalid;
+    let lost = failures + recent.unanswered;
+    if lost < FEWEST || lost * 2 <= calls {
+        return Ok(());
+    }
+    let failed = recent.failed.iter().filter(|(status, _)| **status != INVALID);
+    let mut parts: Vec<String> = failed.map(|(status, count)| format!("{count} {status}")).collect();
+    if recent.unanswered > 0 {
+        parts.push(format!("{} whose callers left before the answer", recent.unanswered));
+    }
+    let mut why = format!("{lost} of the last {calls} calls failed: {}", parts.join(", "));
+    if recent.shed > 0 && shedding == Shedding::Enforce {
+        why += &format!("; load shedding refused {}", recent.shed);
+    }
+    if recent.allowed > 0 {
+        why += &format!("; {} of them were allowed, by errorMode", recent.allowed);
+    }
+    Err(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(metrics: &Metrics, method: &str, code: i32, count: u32) {
+        let counters = metrics.rpc(method);
+        (0..count).for_each(|_| counters.record(code, Duration::from_millis(1), 1, 1));
+    }
+
+    #[test]
+    fn every_call_that_fails_is_counted_once() {
+        let metrics = Arc::new(Metrics::new());
+        let calls = CallCounters::new(&metrics);
+        record(&metrics, MIXER_CHECK, 0, 5);
+        record(&metrics, MIXER_CHECK, 14, 2);
+        record(&metrics, MIXER_REPORT, 1, 1);
+        // A check of Envoy that fails: left to the proxy, allowed, denied; and one over HTTP whose status is that of the failure all the same.
+        for (method, code, result) in [
+            ("envoy.service.auth.v3.Authorization/Check", 14, LEFT_TO_PROXY),
+            ("envoy.service.auth.v3.Authorization/Check", 0, ALLOWED),
+            ("ext_authz.http/Check", 14, DENIED),
+        ] {
+            record(&metrics, method, code, 1);
+            metrics.counter(Family::BridgeChecks, &["UNAVAILABLE", result]).increment();
+        }
+        record(&metrics, "ext_authz.http/Check", 1, 1);
+        metrics.counter(Family::BridgeChecks, &["CANCELLED", LEFT_TO_PROXY]).increment();
+        metrics.counter(Family::BridgeChecks, &["PERMISSION_DENIED", "deny"]).add(7);
+        record(&metrics, ENVOY_LIMITS[0], 13, 1);
+        record(&metrics, ENVOY_LIMITS[0], 0, 1);
+        for result in [LEFT_TO_PROXY, ALLOWED, "over"] {
+            metrics.counter(Family::BridgeRateLimits, &["shop", result]).increment();
+        }
+        metrics.counter(Family::LoadSheddingThrottled, &[]).add(2);
+        let outcomes = calls.outcomes();
+        let expected = Outcomes {
+            calls: 14,
+            failed: BTreeMap::from([("INTERNAL", 1), ("UNAVAILABLE", 5), ("UNKNOWN", 1)]),
+            allowed: 2,
+            denied: 1,
+            unanswered: 2,
+            shed: 2,
+        };
+        assert_eq!(outcomes, expected);
+        assert_eq!((calls.checks(), calls.reports(), calls.limits()), (11, 1, 2));
+    }
+
+    #[test]
+    fn it_is_told_while_most_calls_fail() {
+        let metrics = Arc::new(Metrics::new());
+        let mut recent = RecentOutcomes::new(&metrics, Shedding::Enforce);
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        record(&metrics, MIXER_CHECK, 14, 50);
+        assert_eq!(recent.look(at(0)), Ok(()), "what was before is not known");
+        record(&metrics, MIXER_CHECK, 14, 2);
+        assert_eq!(recent.look(at(1)), Ok(()), "two calls are few");
+        record(&metrics, MIXER_CHECK, 3, 90);
+        assert_eq!(recent.look(at(2)), Ok(()), "what cannot be understood is up to the caller");
+        record(&metrics, MIXER_CHECK, 14, 1);
+        record(&metrics, MIXER_CHECK, 1, 1);
+        metrics.counter(Family::LoadSheddingThrottled, &[]).add(3);
+        let why = "4 of the last 4 calls failed: 3 UNAVAILABLE, 1 whose callers left before the answer; \
+                   load shedding refused 3";
+        assert_eq!(recent.look(at(3)), Err(why.to_owned()));
+        record(&metrics, MIXER_CHECK, 0, 4);
+        assert_eq!(recent.look(at(4)), Ok(()), "half of them are answered");
+        record(&metrics, MIXER_CHECK, 13, 9);
+        assert!(recent.look(at(5)).is_err());
+        recent.forget();
+        assert_eq!(recent.look(at(6)), Ok(()));
+        record(&metrics, MIXER_CHECK, 13, 3);
+        assert!(recent.look(at(7)).is_err());
+        assert!(recent.look(at(35)).is_err());
+        assert_eq!(recent.look(at(40)), Ok(()), "they are long past");
+    }
+}
