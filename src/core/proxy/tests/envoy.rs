@@ -9,6 +9,8 @@
 mod accept;
 #[path = "envoy/additions.rs"]
 mod additions;
+#[path = "envoy/admin.rs"]
+mod admin;
 #[path = "envoy/authz.rs"]
 mod authz;
 #[path = "envoy/backend.rs"]
