@@ -300,7 +300,7 @@ impl Channel {
         let exchange = mixer_remote::grpc_exchange_with(requests, request(method), head, body, MAX_ANSWER);
         let (mut answer, answered) = oneshot::channel();
         let (until, place, length) = (until.map(|until| until + LATER), Rc::clone(place), message.len());
-        let (left, of_call) = (Rc::clone(&pool.left), Rc::clone(&heard));
+        let (left, of_call, cluster) = (Rc::clone(&pool.left), Rc::clone(&heard), Arc::clone(&pool.cluster));
         drop(self.calls.spawn_local(async move {
             let _held = (stream, place, used);
             let is_over = async {
@@ -319,6 +319,7 @@ impl Channel {
                 outcome = exchange => outcome.map_err(|error| {
                     if error.is_io() {
                         of_call.note_cut();
+                        cluster.stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
                     }
                     (error, of_call.times() == before)
                 }),

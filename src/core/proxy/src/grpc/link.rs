@@ -120,7 +120,11 @@ impl Link {
         });
         let outcome = attempt.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
         cancelled.is_answered();
-        outcome.unwrap_or(Err(ConnectError::Failed))
+        let connected = outcome.unwrap_or(Err(ConnectError::Failed));
+        if connected.is_err() {
+            pool.cluster.stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
+        }
+        connected
     }
 
     /// A place among so many calls.
