@@ -47,7 +47,10 @@ type Key = (&'static str, String);
 /// What became of the items of all deliveries with one name and detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Totals {
+    /// Handed over.
     accepted: u64,
+    /// Found on disk: what an earlier delivery kept, of this process or of another.
+    recovered: u64,
     delivered: u64,
     full: u64,
     failed: u64,
@@ -63,7 +66,8 @@ struct Totals {
 impl Totals {
     fn of(status: &DeliveryStatus) -> Self {
         Self {
-            accepted: status.accepted,
+            accepted: status.accepted.saturating_sub(status.recovered),
+            recovered: status.recovered,
             delivered: status.delivered,
             full: status.full,
             failed: status.failed,
@@ -101,6 +105,7 @@ impl Totals {
 
     fn add(&mut self, other: &Self) {
         self.accepted += other.accepted;
+        self.recovered += other.recovered;
         self.delivered += other.delivered;
         self.full += other.full;
         self.failed += other.failed;
@@ -182,12 +187,13 @@ fn totals(of: impl Fn(&DeliveryStatus) -> Totals) -> BTreeMap<Key, Totals> {
 /// then is lost.
 pub fn tell_losses() {
     for ((delivery, detail), totals) in totals(Totals::of_last) {
-        let Totals { accepted, delivered, full, failed, closed, kept, waiting, .. } = totals;
+        let Totals { accepted, recovered, delivered, full, failed, closed, kept, waiting, .. } = totals;
         if totals.lost() > 0 {
             tracing::warn!(
                 delivery,
                 detail,
                 accepted,
+                recovered,
                 delivered,
                 full,
                 failed,
@@ -210,6 +216,7 @@ impl Collect for DeliveryCollector {
             let labels = [name, detail.as_str()];
             let outcomes = [
                 ("accepted", totals.accepted),
+                ("recovered", totals.recovered),
                 ("delivered", totals.delivered),
                 ("full", totals.full),
                 ("failed", totals.failed),
@@ -277,6 +284,7 @@ mod tests {
         // With disk, of which 4 items have not got there.
         let last = DeliveryStatus {
             accepted: 30,
+            recovered: 7,
             delivered: 5,
             full: 3,
             failed: 2,
@@ -289,10 +297,32 @@ mod tests {
         };
         assert!(last.adds_up());
         for totals in [Totals::of_last(&last), Totals::of_gone(&last)] {
-            let Totals { accepted, delivered, full, failed, closed, kept, waiting, .. } = totals;
-            assert_eq!(accepted, delivered + full + failed + closed + kept + waiting, "{totals:?}");
-            assert_eq!((kept, closed + waiting, totals.lost()), (12, 8, 13));
+            let Totals { accepted, recovered, delivered, full, failed, closed, kept, waiting, .. } = totals;
+            assert_eq!(
+                accepted + recovered,
+                delivered + full + failed + closed + kept + waiting,
+                "{totals:?}"
+            );
+            assert_eq!((accepted, kept, closed + waiting, totals.lost()), (23, 12, 8, 13));
         }
+    }
+
+    /// A handler with entries on disk that is replaced again and again.
+    #[test]
+    fn what_is_found_on_disk_was_handed_over_before() {
+        let first = DeliveryStatus {
+            accepted: 15,
+            delivered: 3,
+            spilled: 12,
+            on_disk: 12,
+            ..DeliveryStatus::default()
+        };
+        let next = DeliveryStatus { accepted: 12, recovered: 12, delivered: 0, ..first };
+        let mut totals = Totals::of_gone(&first);
+        (0..2).for_each(|_| totals.add(&Totals::of_gone(&next)));
+        totals.add(&Totals::of(&next));
+        assert_eq!((totals.accepted, totals.recovered), (15, 36));
+        assert_eq!((totals.delivered, totals.kept, totals.waiting), (3, 36, 12), "what adds up to that");
     }
 
     struct Dropped;

@@ -4,10 +4,16 @@
 //! Istio Mixer accepts such an expression, and a condition with it never holds. It is therefore compiled, and whoever loads the
 //! configuration decides what the findings mean.
 
+use std::cell::Cell;
+
+use crate::functions::{self, PatternError};
+
 /// Most findings of one expression that decide, and most that do not.
 const MAX_FAILURES: usize = 8;
 /// Most constants that one operand may be, and are followed.
 pub(crate) const MAX_CHOICES: usize = 8;
+/// Most patterns of one expression that are compiled only to see whether they fail.
+const MAX_PATTERNS: u32 = 64;
 
 /// A part of an expression that fails because of its constants, or of what its operation supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +61,31 @@ impl Failures {
 
     pub(crate) fn into_list(self) -> Box<[Failure]> {
         self.0.into()
+    }
+}
+
+/// The patterns of one expression that requests choose or put together, and that are compiled to see whether they fail. Those beyond a bound are
+/// not looked at, nor are any behind one that is too large: each of them may take as long to refuse.
+#[derive(Debug)]
+pub(crate) struct PatternTrials(Cell<u32>);
+
+impl Default for PatternTrials {
+    fn default() -> Self {
+        Self(Cell::new(MAX_PATTERNS))
+    }
+}
+
+impl PatternTrials {
+    /// Why a pattern does not compile; `None` also if it is not looked at.
+    pub(crate) fn error(&self, pattern: &[u8]) -> Option<String> {
+        self.0.set(self.0.get().checked_sub(1)?);
+        match functions::computed_error(pattern)? {
+            PatternError::Invalid(text) => Some(text),
+            PatternError::TooLarge(text) | PatternError::OverBudget(text) => {
+                self.0.set(0);
+                Some(text)
+            }
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub use email::{email, email_equal};
 pub use glob::glob_match;
 pub use ip::{ip, ip_equal};
 pub use regex::{MAX_OF_CONFIGURATION, Pattern, Regex, RegexFacts, RegexSet, TOO_LARGE_TOGETHER, TooCostly};
-pub(crate) use regex::{PatternError, matches};
+pub(crate) use regex::{PatternError, computed_error, matches};
 pub(crate) use text::made_by_lower;
 pub use text::to_lower;
 pub use time::timestamp;

@@ -1,8 +1,9 @@
 //! The admin interface: pages and JSON as of Envoy.
 
 mod dump;
+mod mask;
+mod query;
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,14 +18,14 @@ use mixer_net::http::{HttpResponse, answer, has_known_host, is_cross_site};
 
 use crate::bootstrap::Thresholds;
 use crate::cluster::Cluster;
+use crate::http::looked_up_path;
 use crate::listener_manager::Shown;
 use crate::running::{Running, State, shown_listeners};
 use crate::stats::{Format, Selection, render};
+use query::Parameters;
 
 const TEXT: &str = "text/plain; charset=UTF-8";
 const JSON: &str = "application/json";
-
-type Parameters = HashMap<String, String>;
 
 /// A page: its path, what it is, whether it needs POST, and what it answers.
 struct Page {
@@ -137,11 +138,14 @@ async fn dispatch(
     uri: http::Uri,
     headers: HeaderMap,
 ) -> HttpResponse {
-    let query = uri.query().unwrap_or_default().as_bytes();
-    let parameters: Parameters = form_urlencoded::parse(query).into_owned().collect();
-    let found = PAGES.iter().find(|page| page.path == uri.path());
-    let refused = refusal(&running, uri.path(), found.is_some_and(|page| page.is_post), &headers);
+    let parameters = Parameters::of(uri.query().unwrap_or_default());
+    let path = looked_up_path(uri.path().as_bytes());
+    let found = path.as_ref().and_then(|path| PAGES.iter().find(|page| page.path.as_bytes() == path));
+    let shown = found.map_or("", |page| page.path);
+    let refused = refusal(&running, shown, found.is_some_and(|page| page.is_post), &headers);
     let answered = || match found {
+        // As with Envoy.
+        None if path.is_none() => answer(StatusCode::BAD_REQUEST, TEXT, ""),
         None => answer(StatusCode::NOT_FOUND, TEXT, format!("invalid path. {}", help())),
         Some(page) if page.is_post && method != Method::POST => {
             let body = format!("Method {method} not allowed, POST required.");
@@ -186,7 +190,7 @@ fn ready(running: &Running, _: &Parameters) -> HttpResponse {
 
 fn listeners(running: &Running, parameters: &Parameters) -> HttpResponse {
     let shown = shown_listeners(running);
-    if parameters.get("format").is_some_and(|format| format == "json") {
+    if parameters.get("format") == Some("json") {
         let status = |listener: &Shown| {
             let (ip, port) = (listener.address.ip().to_string(), listener.address.port());
             serde_json::json!({
@@ -289,7 +293,7 @@ fn rate(value: f64) -> String {
 }
 
 fn stats(running: &Running, parameters: &Parameters) -> HttpResponse {
-    let format = match parameters.get("format").map(String::as_str) {
+    let format = match parameters.get("format") {
         None | Some("text" | "html") => Format::Text,
         Some("json") => Format::Json,
         Some("prometheus") => Format::Prometheus,
@@ -305,11 +309,11 @@ fn statistics(running: &Running, parameters: &Parameters, format: Format) -> Htt
         None => None,
     };
     let kind = parameters.get("type").filter(|kind| *kind != "All");
-    if kind.is_some_and(|kind| !["Counters", "Gauges", "Histograms", "TextReadouts"].contains(&kind.as_str()))
-    {
+    if kind.is_some_and(|kind| !["Counters", "Gauges", "Histograms", "TextReadouts"].contains(&kind)) {
         return invalid("invalid &type= param");
     }
-    let selection = Selection { used_only: parameters.contains_key("usedonly"), filter, kind: kind.cloned() };
+    let selection =
+        Selection { used_only: parameters.has("usedonly"), filter, kind: kind.map(str::to_owned) };
     let body = render(&running.stats.samples(), &selection, format);
     let content_type = if format == Format::Json { JSON } else { TEXT };
     answer(StatusCode::OK, content_type, body)
@@ -317,7 +321,7 @@ fn statistics(running: &Running, parameters: &Parameters, format: Format) -> Htt
 
 fn drain_listeners(running: &Running, parameters: &Parameters) -> HttpResponse {
     let [graceful, skip_exit, inbound_only] =
-        ["graceful", "skip_exit", "inboundonly"].map(|name| parameters.contains_key(name));
+        ["graceful", "skip_exit", "inboundonly"].map(|name| parameters.has(name));
     if skip_exit && !graceful {
         return invalid("skip_exit requires graceful\n");
     }
@@ -348,7 +352,7 @@ fn level(name: &str) -> Option<LogLevel> {
 
 fn logging(running: &Running, parameters: &Parameters) -> HttpResponse {
     const USAGE: &str = "usage: /logging?<name>=<level> (change single level)\nusage: /logging?level=<level> (change all levels)\nlevels: trace debug info warning error critical off\n";
-    for (name, wanted) in parameters {
+    for (name, wanted) in parameters.iter() {
         let Some(level) = level(wanted) else {
             return invalid(format!("error: unknown logger level\n{USAGE}"));
         };

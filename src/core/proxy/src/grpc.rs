@@ -6,7 +6,10 @@
 
 mod channel;
 mod framed;
+mod link;
 mod outgoing;
+mod queue;
+mod status;
 mod transport;
 
 use std::cell::RefCell;
@@ -15,11 +18,10 @@ use std::rc::Rc;
 use bytes::Bytes;
 use tonic::Status;
 
-pub(crate) use channel::{
-    Channel, Method, NOT_SENT, OVERFLOW, TIMED_OUT, is_overflow, is_unanswered, is_without_memory,
-};
+pub(crate) use channel::{Channel, Method};
 pub(crate) use framed::Framed;
 pub(crate) use outgoing::Outgoing;
+pub(crate) use status::{NOT_SENT, OVERFLOW, TIMED_OUT, is_overflow, is_unanswered, is_without_memory};
 
 use crate::upstream::Pools;
 

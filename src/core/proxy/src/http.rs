@@ -56,6 +56,7 @@ use crate::stats::{Block, Histogram, Http2Stat, HttpStat, ManagerStat};
 
 pub(crate) use edits::edit_request;
 pub(crate) use filters::Filter;
+pub(crate) use normalize::looked_up_path;
 pub(crate) use serve::serve;
 pub(crate) use shadow::Copier;
 

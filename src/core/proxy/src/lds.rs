@@ -12,7 +12,7 @@ use mixer_base::file_writer::{Writer, writer_of};
 use mixer_base::regular_file;
 
 use crate::access_log::AccessLogFiles;
-use crate::bootstrap::{KnownClusters, ListenerConfig, ListenerResource, ListenerUpdate, read_listeners};
+use crate::bootstrap::{KnownClusters, ListenerResource, ListenerUpdate, read_listeners};
 use crate::cluster::xx_hash;
 use crate::listener_manager::ListenerManager;
 use crate::stats::{Block, LdsStat, Scope, Stats, Value};
@@ -197,6 +197,7 @@ impl Lds {
         logs: &AccessLogFiles,
     ) {
         let names: HashSet<&str> = update.listeners.iter().map(|resource| resource.name.as_str()).collect();
+        // As with Envoy, a listener without a name is removed, and is another one now.
         for name in manager.dynamic() {
             if !names.contains(name.as_str()) {
                 manager.remove(&name).await;
@@ -208,7 +209,7 @@ impl Lds {
             let outcome = match config {
                 Err(why) => Err(why.clone()),
                 Ok(_) if !seen.insert(name) => Err(format!("duplicate listener {name} found")),
-                Ok(config) => self.apply_one(config, &update.version, manager, logs).await,
+                Ok(config) => manager.apply(config.clone(), &update.version, logs).await,
             };
             if let Err(why) = outcome {
                 tracing::warn!("lds: listener '{name}' config rejected: {why}");
@@ -237,16 +238,6 @@ impl Lds {
             );
         }
         accepted.refused = refused;
-    }
-
-    async fn apply_one(
-        &self,
-        config: &ListenerConfig,
-        version: &str,
-        manager: &Arc<ListenerManager>,
-        logs: &AccessLogFiles,
-    ) -> Result<(), String> {
-        manager.apply(config.clone(), version, logs).await
     }
 }
 

@@ -9,6 +9,8 @@
 mod accept;
 #[path = "envoy/additions.rs"]
 mod additions;
+#[path = "envoy/admin.rs"]
+mod admin;
 #[path = "envoy/authz.rs"]
 mod authz;
 #[path = "envoy/backend.rs"]
@@ -23,6 +25,8 @@ mod changed;
 mod client;
 #[path = "envoy/domains.rs"]
 mod domains;
+#[path = "envoy/early.rs"]
+mod early;
 #[path = "envoy/edits.rs"]
 mod edits;
 #[path = "envoy/ends.rs"]
@@ -79,10 +83,12 @@ use pair::{Directory, Pair};
 use secure::{Authority, Client, Issued};
 
 /// Statistics that both count alike. Names without a value are 0.
-const STATS: [&str; 31] = [
+const STATS: [&str; 33] = [
     "http.in.downstream_cx_total",
     "http.in.downstream_rq_total",
     "http.in.downstream_rq_completed",
+    "http.in.downstream_rq_rx_reset",
+    "http.in.downstream_rq_response_before_rq_complete",
     "http.in.downstream_rq_1xx",
     "http.in.downstream_rq_2xx",
     "http.in.downstream_rq_3xx",

@@ -9,10 +9,10 @@ use super::eval::Evaluator;
 use super::ops;
 use super::plan::{Binary, Op, OpId, Plan, Unary};
 use super::value::{Fault, Outcome, Val};
+use crate::EvalError;
 use crate::failure::{
-    DNS_NAME_CURE, EMAIL_CURE, MAX_CHOICES, TIME_CURE, URI_CURE, address_cure, pattern_cure,
+    DNS_NAME_CURE, EMAIL_CURE, MAX_CHOICES, PatternTrials, TIME_CURE, URI_CURE, address_cure, pattern_cure,
 };
-use crate::functions;
 use mixer_attribute::{AttributeBag, ValueType, Vocabulary};
 
 /// Most memory that the values of one expression take. Beyond it no more are followed.
@@ -87,12 +87,14 @@ pub(super) struct AllChoices<'s> {
     bag: AttributeBag<'s>,
     /// Of the operations so far that have several values.
     known: Vec<Option<Choices<'s>>>,
+    /// Patterns that are not compiled.
+    pub(super) patterns: PatternTrials,
 }
 
 impl<'s> AllChoices<'s> {
     pub(super) fn new(plan: &'s Plan, arena: &'s Bump) -> Self {
         let bag = AttributeBag::empty(&NO_ATTRIBUTES, arena);
-        Self { plan, bag, known: Vec::with_capacity(plan.len()) }
+        Self { plan, bag, known: Vec::with_capacity(plan.len()), patterns: PatternTrials::default() }
     }
 
     /// Those of an operation. A constant is evaluated if `is_constant`.
@@ -204,7 +206,10 @@ impl<'s> AllChoices<'s> {
     fn patterns(&self, patterns: &Choices<'s>) -> Vec<FailingChoice<'s>> {
         let arena = self.bag.arena();
         let test = |value: Val<'s>| match value {
-            Val::String(pattern) => Ok(functions::matches(pattern, b"", arena).map(|_| ())?),
+            Val::String(pattern) => match self.patterns.error(pattern) {
+                Some(error) => Err(EvalError::Failed(arena.alloc_str(&error)))?,
+                None => Ok(()),
+            },
             _ => Ok(()),
         };
         patterns.failing(test, |_, fault| pattern_cure(&fault.into_error().to_string()))

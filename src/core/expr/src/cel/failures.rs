@@ -12,7 +12,6 @@ use super::source::Source;
 use super::value::Val;
 use crate::EvalError;
 use crate::failure::{Failures, pattern_cure};
-use crate::functions;
 use mixer_attribute::{AttributeBag, Timestamp, ValueType};
 
 /// Deepest operand to which a constant that fails is traced.
@@ -90,9 +89,11 @@ impl Search<'_> {
             return Known::Fails;
         }
         let is_constant = |id: &OpId| self.known(*id) == Known::Constant;
+        // A pattern that is put together is compiled when it is looked at, and not whenever something depends on it.
         let is_pure = !matches!(
             op,
-            Op::Attribute(..)
+            Op::Binary(Binary::Matches, ..)
+                | Op::Attribute(..)
                 | Op::Present(_)
                 | Op::Object(_)
                 | Op::Local(_)
@@ -213,10 +214,10 @@ impl Search<'_> {
         let arena = Bump::new();
         let bag = AttributeBag::empty(&NO_ATTRIBUTES, &arena);
         if let Ok(Val::String(pattern)) = Evaluator::new(self.plan, &bag).run(id)
-            && let Err(error) = functions::matches(pattern, b"", &arena)
+            && let Some(error) = self.choices.patterns.error(pattern)
         {
-            let cure = pattern_cure(&error.to_string());
-            self.fails(id, error, cure, places);
+            let cure = pattern_cure(&error);
+            self.fails(id, EvalError::Failed(arena.alloc_str(&error)), cure, places);
         }
     }
 

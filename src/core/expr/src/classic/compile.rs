@@ -8,7 +8,9 @@ use super::choices::Choices;
 use super::{Attribute, Comparison, Expr, ExprKind, Glob, Literal, MapEntry, Operands, Unary};
 use crate::check::{Function, Meaning, Types};
 use crate::error::{INTERNAL, NOT_IMPLEMENTED};
-use crate::failure::{DNS_NAME_CURE, EMAIL_CURE, Failures, TIME_CURE, URI_CURE, address_cure, pattern_cure};
+use crate::failure::{
+    DNS_NAME_CURE, EMAIL_CURE, Failures, PatternTrials, TIME_CURE, URI_CURE, address_cure, pattern_cure,
+};
 use crate::functions::{self, Pattern, PatternError, Regex};
 use crate::lexer::Span;
 use crate::literal::Constant;
@@ -28,7 +30,8 @@ pub(super) fn compile(
     types: &Types,
 ) -> Result<(Expr, Failures, Vec<Pattern>), CompileError> {
     let (failures, patterns) = (RefCell::default(), RefCell::default());
-    let compiler = Compiler { terms, types, arena: Bump::new(), failures, patterns };
+    let trials = PatternTrials::default();
+    let compiler = Compiler { terms, types, arena: Bump::new(), failures, patterns, trials };
     let root = compiler.term(terms.root()).map_err(|error| *error)?.expr;
     Ok((root, compiler.failures.into_inner(), compiler.patterns.into_inner()))
 }
@@ -41,6 +44,8 @@ struct Compiler<'c, 't> {
     /// Constants that cannot be evaluated.
     failures: RefCell<Failures>,
     patterns: RefCell<Vec<Pattern>>,
+    /// Patterns that are not compiled.
+    trials: PatternTrials,
 }
 
 /// An expression and its nesting.
@@ -143,7 +148,7 @@ impl Compiler<'_, '_> {
     fn regex(&self, id: TermId, [pattern, subject]: [Expr; 2]) -> Result<ExprKind, Box<CompileError>> {
         let ExprKind::Literal(Literal::Bytes(text)) = pattern.kind else {
             self.choices(&pattern, |pattern| {
-                let error = functions::matches(pattern, b"", &self.arena).err()?.to_string();
+                let error = self.trials.error(pattern)?;
                 let cure = pattern_cure(&error);
                 Some((error, cure))
             });

@@ -54,7 +54,7 @@ pub(crate) enum PatternError {
 }
 
 impl PatternError {
-    fn into_text(self) -> String {
+    fn text(&self) -> &str {
         match self {
             PatternError::Invalid(text) | PatternError::TooLarge(text) | PatternError::OverBudget(text) => {
                 text
@@ -70,7 +70,7 @@ impl Regex {
     /// Errors: `error parsing regexp: <detail>: ` and the invalid part in backquotes, as RE2; the pattern, or all patterns together,
     /// are too large.
     pub fn compile(pattern: &[u8]) -> Result<Regex, String> {
-        Self::configured(pattern).map_err(PatternError::into_text)
+        Self::configured(pattern).map_err(|error| error.text().to_owned())
     }
 
     /// As [`compile`](Self::compile), and tells the kinds of errors apart.
@@ -200,7 +200,7 @@ fn replaced<'a>(subject: &[u8], arena: &'a Bump) -> ArenaString<'a> {
 #[derive(Default)]
 struct Computed {
     /// Compiled patterns, or their errors, by source.
-    patterns: FxHashMap<Box<[u8]>, Result<Regex, String>>,
+    patterns: FxHashMap<Box<[u8]>, Result<Regex, PatternError>>,
     /// Size of the compiled patterns.
     bytes: usize,
 }
@@ -211,11 +211,25 @@ thread_local! {
 
 /// Searches with a pattern computed at run time. Each thread caches compiled patterns, at most 2 MiB.
 pub(crate) fn matches<'a>(pattern: &[u8], subject: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
+    let found = with_computed(pattern, |compiled| match compiled {
+        Ok(regex) => Ok(regex.is_match(subject)),
+        Err(error) => Err(EvalError::Failed(arena.alloc_str(error.text()))),
+    });
+    found.unwrap_or(Ok(false))
+}
+
+/// Why a pattern that is computed at run time does not compile, if it does not.
+pub(crate) fn computed_error(pattern: &[u8]) -> Option<PatternError> {
+    with_computed(pattern, |compiled| compiled.as_ref().err().cloned()).flatten()
+}
+
+/// Looks at a pattern in the cache of the thread, in which it is put. `None`: it is not there.
+fn with_computed<R>(pattern: &[u8], look: impl FnOnce(&Result<Regex, PatternError>) -> R) -> Option<R> {
     CACHE.with_borrow_mut(|cache| {
         if !cache.patterns.contains_key(pattern) {
             let (compiled, bytes) = match Regex::computed(pattern) {
                 Ok((regex, bytes)) => (Ok(regex), bytes),
-                Err(error) => (Err(error.into_text()), 0),
+                Err(error) => (Err(error), 0),
             };
             let bytes = bytes + 2 * pattern.len();
             if cache.patterns.len() >= MAX_CACHED || cache.bytes + bytes > MAX_CACHED_BYTES {
@@ -224,11 +238,7 @@ pub(crate) fn matches<'a>(pattern: &[u8], subject: &[u8], arena: &'a Bump) -> Re
             cache.bytes += bytes;
             cache.patterns.insert(pattern.into(), compiled);
         }
-        match cache.patterns.get(pattern) {
-            Some(Ok(regex)) => Ok(regex.is_match(subject)),
-            Some(Err(text)) => Err(EvalError::Failed(arena.alloc_str(text))),
-            None => Ok(false),
-        }
+        cache.patterns.get(pattern).map(look)
     })
 }
 

@@ -186,6 +186,46 @@ fn a_constant_argument_of_cel_that_always_fails_is_found() {
     }
 }
 
+/// Patterns that an expression may have, each of which takes time: not all of them are compiled to see whether they fail.
+#[test]
+fn not_all_patterns_that_may_be_chosen_are_looked_at() {
+    let of = |language: Language, pattern: &str| match language {
+        Language::Cexl => format!(r#"conditional(b1, "{pattern}", s2).matches(s1)"#),
+        _ => format!(r#"s1.matches(b1 ? "{pattern}" : s2)"#),
+    };
+    let put_together = |pattern: &str| format!(r#"s1.matches("{pattern}" + "")"#);
+    let large = |number: usize| format!("x{number}(\\\\pL{{900}})");
+    for language in [Language::Cexl, Language::Cel] {
+        // Which operand is looked at first depends on the language.
+        let both = |others: &[String]| {
+            let last = [others, &[of(language, "(")]].concat().join(" || ");
+            let first = [&[of(language, "(")], others].concat().join(" || ");
+            [failures(language, &last), failures(language, &first)]
+        };
+        let found = both(&[of(language, &large(1))]);
+        assert!(found.iter().flatten().all(|text| text.starts_with("may: ")), "{found:?}");
+        let mut counts = found.each_ref().map(Vec::len);
+        counts.sort_unstable();
+        assert_eq!(counts, [1, 2], "{found:?}");
+        let alone = found.iter().find(|found| found.len() == 1).unwrap();
+        assert!(alone[0].contains("too large"), "{found:?}");
+        let many = |count: usize| {
+            let others: Vec<String> = (0..count).map(|number| of(language, &format!("a{number}"))).collect();
+            both(&others).iter().map(Vec::len).sum::<usize>()
+        };
+        assert_eq!((many(63), many(64)), (2, 1), "{language:?}");
+    }
+    // What does not depend on a request is not evaluated on the way.
+    let constant = format!(r#"("x".matches("{}" + "") ? 1 : 2) == i1"#, large(3));
+    for large in [put_together(&large(2)), constant] {
+        let small = put_together("(");
+        let orders = [format!("{large} || {small}"), format!("{small} || {large}")];
+        let mut counts = orders.each_ref().map(|text| failures(Language::Cel, text).len());
+        counts.sort_unstable();
+        assert_eq!(counts, [1, 2], "{large}");
+    }
+}
+
 #[test]
 fn what_may_succeed_is_no_finding() {
     for text in [

@@ -2,17 +2,19 @@
 
 use std::time::SystemTime;
 
+use http::StatusCode;
 use mixer_net::http::{HttpResponse, answer};
 use serde_json::json;
 
-use super::{Parameters, TEXT};
+use super::TEXT;
+use super::mask::{self, Mask};
+use super::query::Parameters;
 use crate::lds::{Accepted, Lds};
 use crate::listener_manager::{Origin, Shown};
 use crate::running::{Running, shown_listeners};
 
-/// `/config_dump`: the bootstrap as it was read, its clusters, listeners and routes.
+/// `/config_dump`: the bootstrap as it was read, its clusters, listeners and routes; with `resource` one list of them, with `mask` some fields.
 pub(super) fn config(running: &Running, parameters: &Parameters) -> HttpResponse {
-    let typed = |name: &str| format!("type.googleapis.com/envoy.admin.v3.{name}ConfigDump");
     let document = &running.bootstrap.document;
     let resources = |name: &str| {
         let list = document.get("static_resources").or_else(|| document.get("staticResources"));
@@ -24,29 +26,63 @@ pub(super) fn config(running: &Running, parameters: &Parameters) -> HttpResponse
     let listeners: Vec<_> = listeners.into_iter().map(|listener| json!({ "listener": listener })).collect();
     let accepted = running.lds.as_ref().map(Lds::accepted).unwrap_or_default();
     let dynamic = dynamic_listeners(&accepted, &shown_listeners(running));
-    if let Some(resource) = parameters.get("resource") {
-        let configs = match resource.as_str() {
-            "static_clusters" => clusters,
-            "static_listeners" => listeners,
-            "dynamic_listeners" => dynamic,
-            "bootstrap" => vec![json!({ "bootstrap": document })],
-            other => {
-                let body = format!("{other} not found in config dump");
-                return answer(http::StatusCode::NOT_FOUND, TEXT, body);
+    let (text, resource) = (parameters.get("mask"), parameters.get("resource"));
+    let mask = Mask::of(text.unwrap_or_default());
+    if let Some(resource) = resource {
+        let (configs, kind, name) = match resource {
+            "static_clusters" => (clusters, &mask::STATIC_CLUSTER, "ClustersConfigDump.StaticCluster"),
+            "static_listeners" => (listeners, &mask::STATIC_LISTENER, "ListenersConfigDump.StaticListener"),
+            "dynamic_listeners" => (dynamic, &mask::DYNAMIC_LISTENER, "ListenersConfigDump.DynamicListener"),
+            "bootstrap" | "last_updated" | "version_info" => {
+                let body = format!(
+                    "{resource} is not a repeated field. Use ?mask={resource} to get only this field"
+                );
+                return answer(StatusCode::BAD_REQUEST, TEXT, body);
             }
+            other => return answer(StatusCode::NOT_FOUND, TEXT, format!("{other} not found in config dump")),
         };
-        return super::json(&json!({ "configs": configs }));
+        let mut shown = Vec::with_capacity(configs.len());
+        for mut config in configs {
+            if !mask.trim(&mut config, kind) {
+                return refused_mask(text, "used");
+            }
+            if let Some(fields) = config.as_object_mut() {
+                fields.insert("@type".to_owned(), typed(name).into());
+            }
+            shown.push(config);
+        }
+        return super::json(&json!({ "configs": shown }));
     }
-    super::json(&json!({"configs": [
-        {"@type": typed("Bootstrap"), "bootstrap": document},
-        {"@type": typed("Clusters"), "static_clusters": clusters},
-        {
-            "@type": typed("Listeners"),
-            "version_info": accepted.version,
-            "static_listeners": listeners,
-            "dynamic_listeners": dynamic,
-        },
-    ]}))
+    let all = [
+        (json!({"@type": typed("BootstrapConfigDump"), "bootstrap": document}), &mask::BOOTSTRAP),
+        (json!({"@type": typed("ClustersConfigDump"), "static_clusters": clusters}), &mask::CLUSTERS),
+        (
+            json!({
+                "@type": typed("ListenersConfigDump"),
+                "version_info": accepted.version,
+                "static_listeners": listeners,
+                "dynamic_listeners": dynamic,
+            }),
+            &mask::LISTENERS,
+        ),
+    ];
+    let shown =
+        all.into_iter().filter_map(|(mut config, kind)| mask.trim(&mut config, kind).then_some(config));
+    let shown: Vec<_> = shown.collect();
+    if shown.is_empty() {
+        return refused_mask(text, "applied to any configs");
+    }
+    super::json(&json!({ "configs": shown }))
+}
+
+/// The type of a message of the admin interface.
+fn typed(name: &str) -> String {
+    format!("type.googleapis.com/envoy.admin.v3.{name}")
+}
+
+fn refused_mask(mask: Option<&str>, what: &str) -> HttpResponse {
+    let mask = mask.unwrap_or_default();
+    answer(StatusCode::BAD_REQUEST, TEXT, format!("FieldMask {mask} could not be successfully {what}."))
 }
 
 /// Listeners of a file: what is active, and what was refused.

@@ -43,7 +43,7 @@ pub struct ListenerUpdate {
 /// A listener of a file.
 #[derive(Debug, Clone)]
 pub struct ListenerResource {
-    /// Its name; empty if it has none.
+    /// Its name; empty if it has none: then it is another listener in each update.
     pub name: String,
     /// As it was written, without keys and passwords: for dumps, and not to be compared.
     pub document: serde_json::Value,
@@ -103,10 +103,6 @@ pub fn read_listeners(text: &str, file: &str, clusters: &KnownClusters) -> Resul
         {
             response.required(format!("type_url is `{url}`; expected `type.googleapis.com/{LISTENER}`"));
         }
-        if parsed.root.get("resources").is_none() {
-            // A file that was cut must not remove every listener.
-            response.required("there is no field `resources`; `resources: []` removes all listeners");
-        }
         let resources = response.items("resources");
         response.finish();
         let problems = document.take_problems();
@@ -121,9 +117,6 @@ pub fn read_listeners(text: &str, file: &str, clusters: &KnownClusters) -> Resul
 fn read_resource(value: &Value<'_>, file: &str, clusters: &KnownClusters) -> ListenerResource {
     let text = |field: &str| value.node.get(field).and_then(|node| node.as_str());
     let name = text("name").unwrap_or_default().to_owned();
-    if name.is_empty() {
-        value.invalid("a listener of a file needs a name, by which it is updated and removed");
-    }
     let url = text("@type").unwrap_or_default();
     let config = if url.rsplit('/').next() == Some(LISTENER) {
         listener::read(value)

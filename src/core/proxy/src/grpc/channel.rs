@@ -4,58 +4,39 @@
 //! own limits are told from a server that does not answer, because clients can exhaust them.
 
 use std::cell::{Cell, RefCell};
-use std::convert::Infallible;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use h2::client::SendRequest;
-use h2::{Ping, PingPong, Reason};
+use h2::Reason;
 use http::header::{CONTENT_TYPE, HeaderValue, TE};
 use http::{Request, Version};
 use mixer_base::task::Group;
-use tokio::sync::{Mutex, Notify, mpsc, oneshot, watch};
-use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status};
+use tokio::sync::oneshot;
+use tonic::Status;
 
 use super::framed::Framed;
+use super::link::{Cancelled, LEFT, Link, Sender, Stream};
 use super::outgoing::Outgoing;
-use super::transport::{Heard, Transport};
-use crate::cluster::{Admitted, Cluster, Host, Kind, Outcome, Wanted};
+use super::queue::{PLACE_INTERVAL, Queue};
+use super::status::{
+    Broken, NO_MEMORY, OVERFLOW, TIMED_OUT, is_overflow, is_unanswered, not_sent, status_of,
+};
+use crate::cluster::{Admitted, Host, Kind, Outcome, Wanted};
 use crate::stats::ClusterStat;
-use crate::upstream::{ConnectError, Connector, Pool, Pools, Protocol, Upstream};
+use crate::upstream::{Pool, Pools};
 
 /// Most bytes of an answer.
 const MAX_ANSWER: usize = 4 << 20;
-/// What a call that took too long ends with.
-pub(crate) const TIMED_OUT: &str = "upstream request timeout";
-/// What the text of a call begins with that did not get to a server.
-pub(crate) const NOT_SENT: &str = "upstream connect error or disconnect/reset before headers";
-
-/// The text of a call that the proxy has no place or no resources for.
-pub(crate) const OVERFLOW: &str =
-    "upstream connect error or disconnect/reset before headers. reset reason: overflow";
-/// The text of a call whose message the worker has no memory for, because of others that nobody waits for any more.
-const NO_MEMORY: &str = "upstream connect error or disconnect/reset before headers. reset reason: overflow, no memory for the message";
 /// How long a call waits for a place, if its time limit is not shorter.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause between two looks at the places that other workers use.
-const PLACE_INTERVAL: Duration = Duration::from_millis(10);
 /// The longest pause of a call that its host refuses, before the next attempt: they double, so that a host which takes nothing is not asked by all
 /// calls all the time.
 const LONGEST_PAUSE: Duration = Duration::from_millis(80);
-/// The time in which a host answers a PING, after a call that it did not answer.
-const PING_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time for the calls of a connection that is dead, and for those that nobody waits for any more; and for the end of a connection that is replaced,
-/// behind its last call.
-const LEFT: Duration = Duration::from_secs(5);
 /// Most bytes of the messages to a cluster that nobody on a worker waits for any more: beyond them no call to it begins.
 const MAX_LEFT: usize = 64 << 20;
-/// After so long without a sign of the host, an idle connection is tried before a call is sent on it: what is between may have forgotten it.
-const SILENCE: Duration = Duration::from_secs(5);
 /// How much later than for its caller the time of a call is over for the task that makes it.
 const LATER: Duration = Duration::from_millis(20);
 
@@ -83,200 +64,6 @@ pub(crate) struct Channel {
     places: Rc<Queue>,
     connections: Group,
     calls: Group,
-}
-
-/// What calls are sent on.
-#[derive(Debug, Clone)]
-struct Sender {
-    requests: SendRequest<Bytes>,
-    heard: Rc<Heard>,
-    used: Used,
-}
-
-/// Held by all who use a connection: it has its time until the last one is gone.
-pub(super) type Used = mpsc::Sender<Infallible>;
-
-/// What calls are sent on, or why there is nothing; `None` until it is known.
-type Attempted = Option<Result<Sender, ConnectError>>;
-
-/// The connection to a host.
-#[derive(Debug, Default)]
-struct Link {
-    /// Taken out while it is looked at.
-    current: RefCell<Option<Open>>,
-    /// The attempt to have a connection. It is a task of its own, for which calls wait within their time limits: if it ended with them, there
-    /// would be none as long as their time limits are shorter than a handshake.
-    attempt: RefCell<Option<watch::Receiver<Attempted>>>,
-    /// Whether a call was not answered since the host has last shown that it is there.
-    is_doubted: Cell<bool>,
-    /// Whether the attempt opens a connection: nothing is asked of the host meanwhile, not even a PING.
-    is_connecting: Cell<bool>,
-    /// Calls on their way, and those of them that have no end, such as of access logs.
-    active: Cell<usize>,
-    endless: Cell<usize>,
-    streams: Queue,
-}
-
-impl Link {
-    /// What calls are sent on, if there is no need to look at it.
-    fn sender(&self) -> Option<Sender> {
-        let mut current = self.current.borrow_mut();
-        let open = current.as_mut()?;
-        if self.active.get() == self.endless.get() && open.sender.heard.silence() >= SILENCE {
-            self.is_doubted.set(true);
-        }
-        // Until it is answered, no call is sent on a connection that may be dead.
-        (!self.is_doubted.get() && is_open(&mut open.sender.requests)).then(|| open.sender.clone())
-    }
-
-    /// A place among so many calls.
-    fn place(self: &Rc<Self>, most: usize) -> Option<Stream> {
-        (self.active.get() < most).then(|| {
-            self.active.set(self.active.get() + 1);
-            Stream { link: Rc::clone(self), is_endless: false }
-        })
-    }
-
-    /// Looks whether the host is there, or connects to it.
-    ///
-    /// Errors: as of [`Connector::connect`].
-    async fn renew(
-        self: &Rc<Self>,
-        connector: &Connector,
-        host: &Arc<Host>,
-        connections: &Group,
-    ) -> Result<Sender, ConnectError> {
-        let known = self.current.take();
-        if let Some(mut open) = known
-            && is_open(&mut open.sender.requests)
-        {
-            if !self.is_doubted.get() || open.is_answered().await {
-                self.is_doubted.set(false);
-                let sender = open.sender.clone();
-                self.current.replace(Some(open));
-                return Ok(sender);
-            }
-            tracing::warn!(host = %host.address, "a connection for gRPC is dead, and is replaced");
-            open.dead.cancel();
-        }
-        self.is_connecting.set(true);
-        let Upstream { stream, counted, .. } = connector.connect(host, Protocol::Http2).await?;
-        let (transport, heard) = Transport::new(stream, connector.http2_stats());
-        let connected = mixer_remote::http2_client().handshake::<_, Bytes>(transport).await;
-        let (requests, mut connection) = connected.map_err(|error| {
-            tracing::debug!(host = %host.address, %error, "no HTTP/2");
-            ConnectError::Failed
-        })?;
-        let (ping, dead) = (connection.ping_pong(), CancellationToken::new());
-        let (is_dead, of_host, (used, mut unused)) = (dead.clone(), Rc::clone(&heard), mpsc::channel(1));
-        drop(connections.spawn_local(async move {
-            let mut counted = counted;
-            // Calls that are on it have their time, as long as it is not dead. Then it ends, although its host may take nothing more.
-            let outlived = async {
-                tokio::select! {
-                    () = is_dead.cancelled() => {}
-                    _ = unused.recv() => {}
-                }
-                tokio::time::sleep(LEFT).await;
-            };
-            tokio::select! {
-                outcome = connection => {
-                    if let Err(error) = &outcome {
-                        tracing::debug!(%error, "a connection for gRPC has ended");
-                    }
-                    counted.closed_by_host = of_host.has_ended() || outcome.is_err_and(|error| error.is_io());
-                    // The calls on it have their turn before.
-                    tokio::task::yield_now().await;
-                    counted.with_request = of_host.has_cut();
-                }
-                () = outlived => {}
-            }
-        }));
-        self.is_doubted.set(false);
-        let sender = Sender { requests, heard, used };
-        self.current.replace(Some(Open { sender: sender.clone(), ping, dead }));
-        Ok(sender)
-    }
-}
-
-/// A connection.
-struct Open {
-    sender: Sender,
-    ping: Option<PingPong>,
-    /// Tells the connection that its host does not answer.
-    dead: CancellationToken,
-}
-
-impl std::fmt::Debug for Open {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Open").finish_non_exhaustive()
-    }
-}
-
-impl Open {
-    /// Whether the host answers a PING in time.
-    async fn is_answered(&mut self) -> bool {
-        let Some(ping) = &mut self.ping else { return false };
-        matches!(tokio::time::timeout(PING_TIMEOUT, ping.ping(Ping::opaque())).await, Ok(Ok(_)))
-    }
-}
-
-/// Calls of this worker that wait for a place, in the order in which they came.
-#[derive(Debug, Default)]
-struct Queue {
-    first: Mutex<()>,
-    /// Told of every place of this worker that becomes free.
-    freed: Notify,
-}
-
-impl Queue {
-    /// A place, if nobody waits for one and there is one.
-    fn take<P>(&self, take: impl Fn() -> Option<P>) -> Option<P> {
-        let _first = self.first.try_lock().ok()?;
-        take()
-    }
-
-    /// Waits until there is a place. `None` if there was none in time.
-    async fn wait<P>(&self, limit: Duration, take: impl Fn() -> Option<P>) -> Option<P> {
-        let waiting = async {
-            let _first = self.first.lock().await;
-            loop {
-                if let Some(place) = take() {
-                    return place;
-                }
-                // Ended by the interval as well: nobody tells of places that other workers free.
-                let _ = tokio::time::timeout(PLACE_INTERVAL, self.freed.notified()).await;
-            }
-        };
-        tokio::time::timeout(limit, waiting).await.ok()
-    }
-}
-
-/// A call on a connection.
-#[derive(Debug)]
-pub(super) struct Stream {
-    link: Rc<Link>,
-    is_endless: bool,
-}
-
-impl Stream {
-    /// As one that has no end.
-    fn endless(mut self) -> Self {
-        self.is_endless = true;
-        self.link.endless.set(self.link.endless.get() + 1);
-        self
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        let link = &self.link;
-        link.active.set(link.active.get().saturating_sub(1));
-        if self.is_endless {
-            link.endless.set(link.endless.get().saturating_sub(1));
-        }
-        link.streams.freed.notify_one();
-    }
 }
 
 /// The bytes of a message that nobody waits for; given back on drop.
@@ -347,20 +134,6 @@ impl Course {
     }
 }
 
-/// Why a call failed before there was an answer.
-enum Broken {
-    Connect(ConnectError),
-    Http2(h2::Error),
-    /// The connection ended before anything came on it since the call was sent, or after its host said that it ends it.
-    Unheard(h2::Error),
-    /// The host takes no more calls at once.
-    Overflow,
-    /// The host has ended the connection with an error of HTTP/2.
-    Faulted,
-    /// The task that made the call has ended.
-    Lost,
-}
-
 impl Channel {
     pub(crate) fn new(cluster: Option<usize>) -> Self {
         let connections = Group::new("proxy grpc connection");
@@ -409,10 +182,10 @@ impl Channel {
                 stats.block.increment(ClusterStat::UpstreamRqTimeout);
                 let link = self.link(pool, &host);
                 // As with Envoy: whether there can be a connection is found by what opens it, and that has its own time limit.
-                was_asked = call.course.stage.get() != Stage::Unsent || !link.is_connecting.get();
+                was_asked = call.course.stage.get() != Stage::Unsent || !link.is_connecting();
                 if was_asked {
                     host.timed_out.fetch_add(1, Ordering::Relaxed);
-                    link.is_doubted.set(true);
+                    link.doubt();
                 }
                 (504, Err(Status::unavailable(TIMED_OUT)))
             }
@@ -522,12 +295,12 @@ impl Channel {
         call.course.reach(Stage::Sent);
         let Call { method, message, until, place, .. } = call;
         let Sender { requests, heard, used } = sender;
-        let mut cancelled = Cancelled(Some(Arc::clone(&pool.cluster)), ClusterStat::UpstreamRqTxReset);
+        let mut cancelled = Cancelled::new(&pool.cluster, ClusterStat::UpstreamRqTxReset);
         let (head, body) = (message.head.clone(), message.body());
         let exchange = mixer_remote::grpc_exchange_with(requests, request(method), head, body, MAX_ANSWER);
         let (mut answer, answered) = oneshot::channel();
         let (until, place, length) = (until.map(|until| until + LATER), Rc::clone(place), message.len());
-        let (left, of_call) = (Rc::clone(&pool.left), Rc::clone(&heard));
+        let (left, of_call, cluster) = (Rc::clone(&pool.left), Rc::clone(&heard), Arc::clone(&pool.cluster));
         drop(self.calls.spawn_local(async move {
             let _held = (stream, place, used);
             let is_over = async {
@@ -546,6 +319,7 @@ impl Channel {
                 outcome = exchange => outcome.map_err(|error| {
                     if error.is_io() {
                         of_call.note_cut();
+                        cluster.stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
                     }
                     (error, of_call.times() == before)
                 }),
@@ -574,7 +348,7 @@ impl Channel {
         let link = self.link(pool, host);
         let until = tokio::time::Instant::now() + PLACE_TIMEOUT;
         loop {
-            let sender = self.sender(&link, pool, host).await?;
+            let sender = link.connected(pool, host, &self.connections).await.map_err(Broken::Connect)?;
             course.count(pool, host);
             // Beyond what the host takes, the call would wait within HTTP/2, and its time limit would look like that of a silent host.
             let take = || link.place(sender.requests.current_max_send_streams());
@@ -585,39 +359,11 @@ impl Channel {
             let left = until.saturating_duration_since(tokio::time::Instant::now());
             let stream = link.streams.wait(left, take).await.ok_or(Broken::Overflow)?;
             // On the connection that is there by now, which may take fewer.
-            let sender = self.sender(&link, pool, host).await?;
-            if link.active.get() <= sender.requests.current_max_send_streams() {
+            let sender = link.connected(pool, host, &self.connections).await.map_err(Broken::Connect)?;
+            if link.active() <= sender.requests.current_max_send_streams() {
                 return Ok((sender, stream));
             }
         }
-    }
-
-    /// What sends requests to a host: on the connection that is there, or on a new one.
-    async fn sender(&self, link: &Rc<Link>, pool: &Pool, host: &Arc<Host>) -> Result<Sender, Broken> {
-        if let Some(sender) = link.sender() {
-            return Ok(sender);
-        }
-        pool.cluster.stats.block.increment(ClusterStat::UpstreamRqPendingTotal);
-        let _waiting = pool.begin_waiting(host);
-        let mut cancelled = Cancelled(Some(Arc::clone(&pool.cluster)), ClusterStat::UpstreamRqCancelled);
-        // One that ended without an outcome, by a panic, is begun again.
-        let begun = link.attempt.borrow().clone().filter(|attempt| attempt.has_changed().is_ok());
-        let mut attempt = begun.unwrap_or_else(|| {
-            let (outcome, attempt) = watch::channel(None);
-            link.attempt.replace(Some(attempt.clone()));
-            let (link, connector, host) = (Rc::clone(link), pool.connector(), Arc::clone(host));
-            let connections = self.connections.clone();
-            drop(self.connections.spawn_local(async move {
-                let renewed = link.renew(&connector, &host, &connections).await;
-                link.is_connecting.set(false);
-                link.attempt.take();
-                outcome.send_replace(Some(renewed));
-            }));
-            attempt
-        });
-        let outcome = attempt.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
-        cancelled.is_answered();
-        outcome.unwrap_or(Err(ConnectError::Failed)).map_err(Broken::Connect)
     }
 
     /// The connection to a host; those to hosts that the cluster has no more are forgotten.
@@ -672,60 +418,9 @@ fn timeout_text(limit: Duration) -> Option<HeaderValue> {
     HeaderValue::try_from(text).ok()
 }
 
-/// Whether a connection takes further requests.
-fn is_open(sender: &mut SendRequest<Bytes>) -> bool {
-    matches!(sender.poll_ready(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(())))
-}
-
 /// Whether a server did not take a call because it takes no more at once.
 fn is_refusal(error: &h2::Error) -> bool {
     error.is_remote() && error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM)
-}
-
-fn not_sent(reason: &str) -> Status {
-    Status::unavailable(format!("{NOT_SENT}. reset reason: {reason}"))
-}
-
-/// Whether a call failed because there was no place for it here or at the host.
-pub(crate) fn is_overflow(status: &Status) -> bool {
-    status.code() == Code::Unavailable && status.message().starts_with(OVERFLOW)
-}
-
-/// Whether a call failed because there is no memory for it, which clients bring about: whatever waits for it is refused.
-pub(crate) fn is_without_memory(status: &Status) -> bool {
-    status.code() == Code::Unavailable && status.message() == NO_MEMORY
-}
-
-/// Whether a call failed for want of an answer, for reasons that no client can bring about. Any other status is an answer: a client may have
-/// chosen what the server cannot evaluate.
-pub(crate) fn is_unanswered(status: &Status) -> bool {
-    matches!(status.code(), Code::Unavailable | Code::DeadlineExceeded) && !is_overflow(status)
-}
-
-/// The status of a call without an answer. What the host says of the call or of the connection by a code of HTTP/2 is an answer: it may say it
-/// because of what is asked, or of how much.
-fn status_of(broken: &Broken) -> Status {
-    let reason = match broken {
-        Broken::Connect(ConnectError::Exhausted) | Broken::Overflow => return Status::unavailable(OVERFLOW),
-        Broken::Faulted => {
-            return Status::internal("the server ended the connection with an error of HTTP/2");
-        }
-        Broken::Lost => return Status::internal("the call was lost"),
-        Broken::Connect(ConnectError::Failed | ConnectError::Refused) => "remote connection failure",
-        Broken::Connect(ConnectError::TimedOut) => "connection timeout",
-        Broken::Http2(error) | Broken::Unheard(error) => match (error.is_remote(), error.reason()) {
-            (true, Some(Reason::NO_ERROR)) => "connection termination",
-            (true, Some(Reason::REFUSED_STREAM)) => return Status::unavailable(OVERFLOW),
-            (true, Some(Reason::ENHANCE_YOUR_CALM)) => return Status::resource_exhausted(error.to_string()),
-            (true, Some(Reason::CANCEL)) => return Status::cancelled(error.to_string()),
-            (true, Some(_)) => return Status::internal(error.to_string()),
-            // An answer that is none by the rules of HTTP/2, or too long: what is asked may be the cause.
-            _ if error.is_library() => return Status::internal(error.to_string()),
-            _ if error.is_io() => "connection termination",
-            _ => "protocol error",
-        },
-    };
-    not_sent(reason)
 }
 
 /// A place among the calls in flight; another call is told when it becomes free.
@@ -736,24 +431,6 @@ impl Drop for Place {
     fn drop(&mut self) {
         drop(self.0.take());
         self.1.freed.notify_one();
-    }
-}
-
-/// Counts a call that this side gives up, because it takes too long or nobody waits for it any more.
-struct Cancelled(Option<Arc<Cluster>>, ClusterStat);
-
-impl Cancelled {
-    /// It is not given up.
-    fn is_answered(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Cancelled {
-    fn drop(&mut self) {
-        if let Some(cluster) = &self.0 {
-            cluster.stats.block.increment(self.1);
-        }
     }
 }
 

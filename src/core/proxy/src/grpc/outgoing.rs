@@ -18,7 +18,7 @@ pub(crate) struct Outgoing {
 }
 
 /// The place of a call among those of its host, and the connection that it is on.
-type Place = (super::channel::Stream, super::channel::Used);
+type Place = (super::link::Stream, super::link::Used);
 
 /// How far the answer of the server is.
 #[derive(Debug)]

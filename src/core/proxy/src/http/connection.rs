@@ -106,7 +106,12 @@ impl<'m> Connection<'m> {
             }
             match read {
                 Ok(()) => {}
-                Err(NoRequest::Closed) => return End::Remote,
+                Err(NoRequest::Closed) => {
+                    if self.begun.is_some() {
+                        self.left_unread();
+                    }
+                    return End::Remote;
+                }
                 Err(NoRequest::Drained) => return End::Local,
                 Err(NoRequest::Http2) => return End::Http2,
                 Err(NoRequest::Idle) => {
@@ -295,7 +300,8 @@ impl<'m> Connection<'m> {
             }
         }
         // What follows CONNECT is not HTTP.
-        transaction.closes |= self.request.method() == b"CONNECT";
+        let is_tunnel = self.request.method() == b"CONNECT";
+        (transaction.closes, transaction.is_early) = (transaction.closes | is_tunnel, is_tunnel);
         let continues =
             self.request.get("expect").is_some_and(|value| value.eq_ignore_ascii_case(b"100-continue"));
         self.continue_and_route(transaction, framing, continues).await;

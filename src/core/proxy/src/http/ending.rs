@@ -35,7 +35,11 @@ impl Connection<'_> {
                     _ => Failure::Refused,
                 })
             }
-            Event::UpstreamGone => {
+            Event::UpstreamGone | Event::UpstreamLeft => {
+                // As with Envoy: also of requests that were sent.
+                if event == Event::UpstreamGone && pool.cluster.config.http2.is_some() {
+                    stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
+                }
                 host.failed.fetch_add(1, Ordering::Relaxed);
                 pool.cluster.record(host, Outcome::Failed);
                 Attempt::Failed(Failure::Gone)

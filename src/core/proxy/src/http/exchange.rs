@@ -45,6 +45,8 @@ pub(super) enum Event {
     RequestTimeout,
     /// The host closed or reset the connection.
     UpstreamGone,
+    /// The host says that it ends the connection, because of an error.
+    UpstreamLeft,
     /// The host reset the stream of the request.
     UpstreamReset,
     /// The host says that nothing of the request was begun.

@@ -130,7 +130,7 @@ impl Connection<'_> {
             // What has arrived and was not passed on counts, as with Envoy. What is left of the body is read by nobody: the connection ends.
             let (unread, _) = self.client.unread(request.body.remaining);
             transaction.received += u64::try_from(unread).unwrap_or(0);
-            transaction.closes = true;
+            (transaction.closes, transaction.is_early) = (true, true);
         }
         if let Some(failure) = failure {
             let Request { attempts, is_exhausted, .. } = request;
@@ -456,9 +456,14 @@ impl Connection<'_> {
                 transaction.cut();
                 let _ = self.flush().await;
             }
-            Event::UpstreamGone | Event::UpstreamInvalid => {
-                if event == Event::UpstreamInvalid && upstream.http1().is_none() {
-                    stats.block.increment(ClusterStat::UpstreamRqTxReset);
+            Event::UpstreamGone | Event::UpstreamLeft | Event::UpstreamInvalid => {
+                match event {
+                    _ if upstream.http1().is_some() => {}
+                    Event::UpstreamInvalid => stats.block.increment(ClusterStat::UpstreamRqTxReset),
+                    Event::UpstreamGone => {
+                        stats.block.increment(ClusterStat::UpstreamRqPendingFailureEject);
+                    }
+                    _ => {}
                 }
                 // A body that ends early is not valid, whoever ended it.
                 transaction.flags.set(Flag::Upe);

@@ -152,6 +152,11 @@ fn without_parameters(path: Vec<u8>) -> Vec<u8> {
     out
 }
 
+/// A path in the form in which the admin interface looks it up, as with Envoy: with `normalize_path` and `merge_slashes`. `None`: it is no path.
+pub(crate) fn looked_up_path(path: &[u8]) -> Option<Vec<u8>> {
+    canonical(&without_parameters(path.to_vec())).map(|path| merge_slashes(&path))
+}
+
 /// Slashes that follow each other as one.
 fn merge_slashes(path: &[u8]) -> Vec<u8> {
     if memchr::memmem::find(path, b"//").is_none() {

@@ -4,9 +4,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::client::Http1Client;
+use super::client::{Client, Http1Client};
 use super::connection::Connection;
-use super::framing::Framing;
+use super::framing::{self, Framing, Remaining};
 use super::reply;
 use super::transaction::Transaction;
 use crate::buffer;
@@ -29,6 +29,7 @@ impl Connection<'_> {
         flag: Option<Flag>,
     ) {
         transaction.closes = true;
+        transaction.is_early |= !self.is_complete();
         transaction.details = details;
         if let Some(flag) = flag {
             transaction.flags.set(flag);
@@ -45,8 +46,26 @@ impl Connection<'_> {
         body: &str,
     ) {
         self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
-        transaction.has_head = false;
+        (transaction.has_head, transaction.is_early) = (false, true);
         self.refuse_request(transaction, status, details, body, Some(Flag::Dpe)).await;
+    }
+
+    /// Whether the request in `request` has no body that is yet to be read.
+    fn is_complete(&self) -> bool {
+        match &self.client {
+            Client::Http2(stream) => stream.body().is_done(),
+            Client::Http1(_) | Client::Copy(..) => {
+                framing::of_request(&self.request).is_ok_and(|framing| Remaining::of(framing).is_done())
+            }
+        }
+    }
+
+    /// Counts and logs a request whose client has left before all of its head was there.
+    pub(super) fn left_unread(&mut self) {
+        let mut transaction = self.begin();
+        transaction.has_head = false;
+        self.client_gone(&mut transaction);
+        self.end(&mut transaction);
     }
 
     /// Answers what is no request, and ends the connection.
@@ -70,8 +89,7 @@ impl Connection<'_> {
         flag: Option<Flag>,
     ) {
         let mut transaction = self.begin();
-        transaction.has_head = false;
-        transaction.closes = true;
+        (transaction.has_head, transaction.is_early, transaction.closes) = (false, true, true);
         transaction.details = details;
         if let Some(flag) = flag {
             transaction.flags.set(flag);

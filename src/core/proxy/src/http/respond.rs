@@ -57,7 +57,8 @@ impl Connection<'_> {
         body: &str,
     ) {
         // As Envoy: also if the body has arrived as a whole.
-        transaction.closes |= !Remaining::of(framing).is_done();
+        transaction.is_early |= !Remaining::of(framing).is_done();
+        transaction.closes |= transaction.is_early;
         self.write_reply(transaction, body);
         if self.flush().await.is_err() {
             transaction.is_aborted = true;

@@ -27,6 +27,8 @@ pub(super) struct Transaction<'m> {
     pub(super) cluster: Option<usize>,
     /// Whether the connection ends with this request.
     pub(super) closes: bool,
+    /// Whether it was answered before all of it was there.
+    pub(super) is_early: bool,
     /// Whether the client is gone, or does not get the response to its end.
     pub(super) is_aborted: bool,
     /// Whether it is this side that ends a response early.
@@ -48,6 +50,11 @@ pub(super) struct Transaction<'m> {
 }
 
 impl Transaction<'_> {
+    /// Whether it was answered before all of it was there. What follows a request to change the protocol belongs to it, as with Envoy.
+    pub(super) fn is_early(&self) -> bool {
+        self.is_early || (self.upgrade.is_some() && self.status != 101)
+    }
+
     /// The details of the response code, which tell that nobody has checked a request.
     fn shown_details(&self) -> &'static str {
         match (self.is_unchecked, self.details) {
@@ -98,6 +105,7 @@ impl<'m> Connection<'m> {
             upstream: None,
             cluster: None,
             closes: false,
+            is_early: false,
             is_aborted: false,
             is_cut: false,
             has_head: true,
@@ -123,6 +131,11 @@ impl<'m> Connection<'m> {
                 stats.increment(ManagerStat::DownstreamCxDestroyRemoteActiveRq);
             }
             stats.increment(ManagerStat::DownstreamRqRxReset);
+        } else if transaction.is_early() {
+            stats.increment(ManagerStat::DownstreamRqRxReset);
+        }
+        if transaction.status == 101 || (transaction.is_early() && !transaction.is_aborted) {
+            stats.increment(ManagerStat::DownstreamRqResponseBeforeRqComplete);
         }
         self.end_calls(transaction);
         if self.manager.logs.is_empty() && self.manager.log_streams.is_empty() {

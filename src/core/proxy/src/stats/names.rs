@@ -160,6 +160,7 @@ stats! {
         DownstreamRq3xx = Counter "downstream_rq_3xx",
         DownstreamRq4xx = Counter "downstream_rq_4xx",
         DownstreamRq5xx = Counter "downstream_rq_5xx",
+        DownstreamRqResponseBeforeRqComplete = Counter "downstream_rq_response_before_rq_complete",
         DownstreamRqRxReset = Counter "downstream_rq_rx_reset",
         DownstreamRqTooManyPrematureResets = Counter "downstream_rq_too_many_premature_resets",
         DownstreamRqTooLarge = Counter "downstream_rq_too_large",

@@ -185,6 +185,7 @@ fn either_side_ends_a_connection_with_another_protocol_as_with_envoy() {
             "http.in.downstream_cx_destroy_active_rq",
             "http.in.downstream_cx_destroy_remote_active_rq",
             "http.in.downstream_rq_rx_reset",
+            "http.in.downstream_rq_response_before_rq_complete",
             "http.in.downstream_rq_idle_timeout",
             "cluster.host.upstream_cx_destroy_local_with_active_rq",
             "cluster.host.upstream_cx_destroy_remote_with_active_rq",

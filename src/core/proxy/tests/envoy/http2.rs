@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::pair::{Directory, Pair, masked};
 
 /// Statistics that both count alike.
-const STATS: [&str; 31] = [
+const STATS: [&str; 35] = [
     "http.in.downstream_cx_total",
     "http.in.downstream_cx_http1_total",
     "http.in.downstream_cx_http2_total",
@@ -15,6 +15,8 @@ const STATS: [&str; 31] = [
     "http.in.downstream_rq_http1_total",
     "http.in.downstream_rq_http2_total",
     "http.in.downstream_rq_completed",
+    "http.in.downstream_rq_rx_reset",
+    "http.in.downstream_rq_response_before_rq_complete",
     "http.in.downstream_rq_1xx",
     "http.in.downstream_rq_2xx",
     "http.in.downstream_rq_3xx",
@@ -24,6 +26,7 @@ const STATS: [&str; 31] = [
     "http.in.rq_direct_response",
     "http.in.rq_total",
     "http2.rx_reset",
+    "http2.tx_reset",
     "http2.streams_active",
     "cluster.backend.upstream_rq_200",
     "cluster.backend.upstream_rq_504",
@@ -39,6 +42,7 @@ const STATS: [&str; 31] = [
     "cluster.peer.upstream_rq_rx_reset",
     "cluster.peer.http2.rx_reset",
     "cluster.peer.upstream_rq_pending_overflow",
+    "cluster.peer.upstream_rq_pending_failure_eject",
 ];
 
 /// A request and what its body is.

@@ -194,7 +194,15 @@ fn listeners_of_a_file_are_those_of_envoy() {
     pair.publish("resources: [");
     wait_for_stat(&pair, "listener_manager.lds.update_failure", 1);
     wait_for_text(&pair, "$TCP", "five");
-    pair.publish(&file("7", &[]));
+    // One without a name is another one each time, and takes the place of the one before.
+    for version in ["seven", "eight"] {
+        pair.publish(&file(version, &[listener("''", "$TCP", version, "")]));
+        wait_for_text(&pair, "$TCP", version);
+        wait_for_stat(&pair, "listener_manager.total_listeners_draining", 0);
+        same_stats(&pair, version);
+    }
+    // One that was written without empty lists.
+    pair.publish("version_info: '9'\n");
     wait_for("the port is closed", || {
         pair.ports("$TCP").iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()).then_some(())
     });

@@ -167,6 +167,7 @@ fn ends_of_streams_and_connections_of_hosts_count_as_with_envoy() {
                 "upstream_rq_rx_reset",
                 "upstream_rq_tx_reset",
                 "upstream_rq_cancelled",
+                "upstream_rq_pending_failure_eject",
                 "http2.rx_reset",
                 "http2.tx_reset",
             ]
@@ -178,6 +179,7 @@ fn ends_of_streams_and_connections_of_hosts_count_as_with_envoy() {
         ("cluster.refused.http2.rx_reset", 3),
         ("cluster.left-out.http2.rx_reset", 0),
         ("cluster.gone.upstream_cx_destroy_remote_with_active_rq", 3),
+        ("cluster.gone.upstream_rq_pending_failure_eject", 3),
         ("cluster.called-silent.http2.tx_reset", 3),
     ] {
         assert_eq!(pair.stat(name).1, count, "{name}");

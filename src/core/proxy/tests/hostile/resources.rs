@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mixer_base::log::{Log, LogOptions};
 use mixer_proxy::server::{self, DrainOptions, Options};
 
-use crate::proxy::{ask_admin, stat, wait_for};
+use crate::proxy::{ask_admin, stat, stat_if_answered, wait_for};
 use crate::scene::{ask, bootstrap, connect, echo, read_exact, read_head, serve, status};
 
 /// The proxy of another process.
@@ -97,9 +97,15 @@ impl Apart {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
+    /// The number of its descriptors.
+    fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
     /// Waits until it has so many connections of clients.
     fn wait_for_connections(&self, count: u64) {
-        wait_for("connections", || (stat(self.admin, "http.in.downstream_cx_active") == count).then_some(()));
+        let active = || stat_if_answered(self.admin, "http.in.downstream_cx_active");
+        wait_for("connections", || (active()? == count).then_some(()));
     }
 }
 
@@ -283,15 +289,16 @@ fn a_worker_that_panics_serves_again() {
     }
 }
 
+/// Descriptors of a proxy that clients use up.
+const FEW: usize = 64;
+
 /// What this side lacks says nothing of hosts.
 #[test]
 fn clients_that_use_up_descriptors_fail_no_host() {
+    // Each request needs a descriptor: none finds a connection that another one has left.
     let host = serve(|mut stream, _| {
-        while read_head(&mut stream).is_some() {
-            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine").is_err() {
-                return;
-            }
-        }
+        let _ = read_head(&mut stream);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 4\r\n\r\nfine");
     });
     let (mut text, [http, tcp, admin]) = bootstrap(host, echo());
     let watched = "common_lb_config: {healthy_panic_threshold: {value: 0}}\n    outlier_detection: {consecutive_5xx: 1, base_ejection_time: 600s, max_ejection_percent: 100}\n";
@@ -301,39 +308,64 @@ fn clients_that_use_up_descriptors_fail_no_host() {
         assert!(text.contains(&begin));
         text = text.replacen(&begin, &format!("{begin}    {fields}"), 1);
     }
-    let proxy = Apart::start_as(text, http, admin, 64);
-    // Each takes one for its host as well, until there is none.
-    let clients: Vec<TcpStream> = (0..100).map(|_| connect(tcp)).collect();
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    drop(clients);
+    let proxy = Apart::start_as(text, http, admin, FEW as u32);
+    tcp_clients_without_a_connection_to_their_host(&proxy, tcp);
     proxy.wait_for_connections(0);
-    // The connection that was asked for this is closed, too.
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    let mut clients: Vec<TcpStream> = (0..200).map(|_| connect(http)).collect();
-    let mut refused = 0;
-    for client in &mut clients {
-        // Those that are not accepted are not answered.
-        client.set_read_timeout(Some(std::time::Duration::from_millis(500))).unwrap();
-        let _ = client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
-        refused += u32::from(read_head(client).is_some_and(|head| status(&head) == 503));
-        if refused > 3 {
-            break;
-        }
-    }
-    assert!(refused > 3, "{refused}");
-    drop(clients);
-    wait_for("it serves again", || ask(proxy.http, "/a").ends_with("fine").then_some(()));
     let stat = |name: &str| stat(admin, name);
+    wait_for("checks of health find no descriptor, other than the one that is in progress", || {
+        requests_without_a_connection_to_their_host(&proxy);
+        wait_for("it serves again", || ask(http, "/a").ends_with("fine").then_some(()));
+        let count = |name: &str| stat_if_answered(admin, &format!("cluster.host.health_check.{name}"));
+        (count("attempt")? > count("success")? + 1).then_some(())
+    });
     for cluster in ["host", "echo"] {
         assert!(stat(&format!("cluster.{cluster}.upstream_cx_connect_fail")) > 0, "{cluster}");
         let ejected = stat(&format!("cluster.{cluster}.outlier_detection.ejections_enforced_total"));
         assert_eq!(ejected, 0, "{cluster}");
     }
-    let [attempts, successes, failures] =
-        ["attempt", "success", "failure"].map(|name| stat(&format!("cluster.host.health_check.{name}")));
-    assert_eq!(failures, 0);
-    // Others than the one that is in progress.
-    assert!(attempts > successes + 1, "{attempts} {successes}: no descriptors for some");
+    assert_eq!(stat("cluster.host.health_check.failure"), 0);
+}
+
+/// Clients of TCP take a descriptor each, and one for the host, until there is none.
+fn tcp_clients_without_a_connection_to_their_host(proxy: &Apart, tcp: u16) {
+    // They take one each: without them, the last one might always be that of a host.
+    let mut idle: Vec<TcpStream> = (0..20).map(|_| connect(proxy.http)).collect();
+    proxy.wait_for_connections(idle.len() as u64);
+    let clients: Vec<TcpStream> = (0..100).map(|_| connect(tcp)).collect();
+    clients.iter().for_each(|client| client.set_nonblocking(true).unwrap());
+    wait_for("a client is closed that has no connection to its host", || {
+        let is_closed = |client: &TcpStream| client.peek(&mut [0]).is_ok_and(|count| count == 0);
+        if clients.iter().any(is_closed) {
+            return Some(());
+        }
+        if proxy.descriptors() >= FEW
+            && let Some(mut client) = idle.pop()
+        {
+            // The proxy has closed its side when this one has read the end.
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            assert_eq!(client.read(&mut [0]).unwrap(), 0);
+        }
+        None
+    });
+}
+
+/// Idle clients of HTTP take all descriptors but those that requests of the first client use for a moment, until that finds none.
+fn requests_without_a_connection_to_their_host(proxy: &Apart) {
+    let mut clients: Vec<TcpStream> = (0..200).map(|_| connect(proxy.http)).collect();
+    wait_for("descriptors are used up", || (proxy.descriptors() >= FEW).then_some(()));
+    let client = clients.first_mut().unwrap();
+    let mut refused = 0;
+    wait_for("requests that find no descriptor", || {
+        client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+        let head = read_head(client).unwrap();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        read_exact(client, length.unwrap());
+        assert!([200, 503].contains(&status(&head)), "{head}");
+        refused += u32::from(status(&head) == 503);
+        (refused > 3).then_some(())
+    });
+    drop(clients);
+    proxy.wait_for_connections(0);
 }
 
 #[test]

@@ -109,9 +109,14 @@ pub(crate) fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) 
 
 /// A statistic of the admin interface at a port; 0 if there is none of this name.
 pub(crate) fn stat(admin: u16, name: &str) -> u64 {
-    let (_, body) = ask_admin(admin, "GET", "/stats").unwrap();
+    stat_if_answered(admin, name).unwrap()
+}
+
+/// As [`stat`]; `None` if it does not answer, as one without descriptors.
+pub(crate) fn stat_if_answered(admin: u16, name: &str) -> Option<u64> {
+    let (_, body) = ask_admin(admin, "GET", "/stats")?;
     let line = |line: &str| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok();
-    body.lines().find_map(line).unwrap_or(0)
+    Some(body.lines().find_map(line).unwrap_or(0))
 }
 
 /// Asks an admin interface: the status and the body; `None` if it does not answer.

@@ -89,6 +89,8 @@ pub(super) struct Scanner {
     has_read: bool,
     /// When the tree was last walked.
     walked: Option<Instant>,
+    /// When the last walk began.
+    looked: Option<Instant>,
     /// What the last walk found.
     signature: Option<u64>,
     /// When something last happened to a file, whether or not it changed a resource.
@@ -165,6 +167,7 @@ impl Scanner {
             contents: Arc::default(),
             has_read: false,
             walked: None,
+            looked: None,
             signature: None,
             touched: None,
             watch: None,
@@ -243,11 +246,14 @@ impl Scanner {
         self.unsettled.keys().any(|path| !self.files.contains_key(path))
     }
 
-    /// For how long nothing may change yet until the last change of a file is `quiet` ago; `None` once it is. A file whose time is in the future
-    /// was changed by another clock.
+    /// `None` if the last change of a file was `quiet` ago when the last walk began; otherwise for how long nothing may change yet before the next
+    /// one. What was written since it began may not have been seen, however long ago that is. A file whose time is in the future was changed by
+    /// another clock.
     pub(super) fn filling(&self, quiet: Duration) -> Option<Duration> {
         let last_change = self.files.values().filter_map(|file| file.stamp.age()).min()?;
-        quiet.checked_sub(last_change).filter(|left| !left.is_zero())
+        let since_walk = self.looked.map_or(Duration::ZERO, |looked| looked.elapsed());
+        let was_quiet = last_change.saturating_sub(since_walk);
+        (was_quiet < quiet).then(|| quiet.saturating_sub(last_change))
     }
 
     /// Brings the contents up to date; true if they changed.
@@ -355,6 +361,12 @@ impl Scanner {
     #[cfg(test)]
     pub(super) fn pretend_device_above(&mut self, device: u64) {
         self.device_above = Some(device);
+    }
+
+    /// Makes the last walk one that began at another time.
+    #[cfg(test)]
+    pub(super) fn pretend_looked(&mut self, at: Instant) {
+        self.looked = Some(at);
     }
 
     /// Notes what is done.

@@ -3,6 +3,8 @@
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 
+use super::super::link::SILENCE;
+use super::super::status::{NOT_SENT, is_without_memory};
 use super::*;
 use crate::bootstrap;
 use crate::cluster::{Cluster, Health};

@@ -201,8 +201,10 @@ fn event_of(error: &h2::Error) -> Event {
         Event::UpstreamRefused
     } else if error.is_reset() && error.is_remote() {
         Event::UpstreamReset
-    } else if error.is_io() || error.is_remote() {
+    } else if error.is_io() {
         Event::UpstreamGone
+    } else if error.is_remote() {
+        Event::UpstreamLeft
     } else {
         Event::UpstreamInvalid
     }

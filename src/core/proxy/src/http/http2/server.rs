@@ -364,6 +364,9 @@ async fn answer(mut connection: Connection<'_>, parts: http::request::Parts) -> 
     if transaction.is_aborted {
         manager.http2_stats.increment(if is_reset { Http2Stat::RxReset } else { Http2Stat::TxReset });
         connection.client.abort();
+    } else if transaction.is_early() {
+        // It is reset when it is given up.
+        manager.http2_stats.increment(Http2Stat::TxReset);
     }
     connection.end(&mut transaction);
     // The stream is reset if the request was not read to its end.

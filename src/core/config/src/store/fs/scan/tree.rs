@@ -32,6 +32,7 @@ impl Scanner {
     /// Walks the tree and reads changed files.
     pub(super) fn scan_tree(&mut self, events: &BTreeMap<PathBuf, Option<LastEvent>>, now: Instant) {
         let started = Instant::now();
+        self.looked = Some(started);
         #[cfg(test)]
         self.spend(|effort| effort.walks += 1);
         self.walked_root = walk::Identity::at(&self.root);
