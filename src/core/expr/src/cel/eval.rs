@@ -67,7 +67,7 @@ impl<'e, 'a> Evaluator<'e, 'a> {
                 _ => {
                     // Both sides are evaluated, and their references recorded, before a fault of the left one returns.
                     let (left, right) = (self.eval(*left), self.eval(*right));
-                    ops::binary(&mut self.context, *function, left?, right?)
+                    self.binary(*function, left?, right?)
                 }
             },
             Op::MatchesConstant(subject, regex) => self.matches(*subject, regex),
@@ -90,7 +90,7 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         while let Some((function, right)) = links.pop() {
             self.context.charge(1)?;
             let right = self.eval(right);
-            result = result.and_then(|left| ops::binary(&mut self.context, function, left, right?));
+            result = result.and_then(|left| self.binary(function, left, right?));
         }
         result
     }
@@ -150,8 +150,23 @@ impl<'e, 'a> Evaluator<'e, 'a> {
         }
     }
 
+    fn binary(&mut self, function: Binary, left: Val<'a>, right: Val<'a>) -> Outcome<'a> {
+        if function == Binary::Matches
+            && let (Val::String(subject), Val::String(pattern)) = (left, right)
+            && let Some(regex) = self.plan.listed(pattern)
+        {
+            self.context.charge_bytes(subject.len() + pattern.len())?;
+            return self.search(subject, regex);
+        }
+        ops::binary(&mut self.context, function, left, right)
+    }
+
     fn matches(&mut self, subject: OpId, regex: &'a Result<Regex, String>) -> Outcome<'a> {
         let Val::String(subject) = self.eval(subject)? else { return Err(NO_OVERLOAD) };
+        self.search(subject, regex)
+    }
+
+    fn search(&mut self, subject: &'a [u8], regex: &'a Result<Regex, String>) -> Outcome<'a> {
         self.context.count_search(subject)?;
         match regex {
             Ok(regex) => Ok(Val::Bool(regex.is_match(subject))),

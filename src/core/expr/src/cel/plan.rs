@@ -27,6 +27,8 @@ pub(super) struct Plan {
     ops: Vec<Op>,
     /// For each operation, its offset in the text, in characters.
     at: Vec<u32>,
+    /// The constants of lists that a macro goes through, if one is a pattern there; each compiled, or its error.
+    listed: FxHashMap<Box<[u8]>, Result<Regex, String>>,
 }
 
 impl Plan {
@@ -36,7 +38,36 @@ impl Plan {
             Op::MatchesConstant(_, regex) => regex.as_ref().ok(),
             _ => None,
         });
-        regexes.filter_map(Regex::pattern).collect()
+        let listed = self.listed.values().filter_map(|regex| regex.as_ref().ok());
+        regexes.chain(listed).filter_map(Regex::pattern).collect()
+    }
+
+    /// A pattern that was compiled because a list has it: `["a.*", "b.*"].exists(p, text.matches(p))`.
+    pub(super) fn listed(&self, pattern: &[u8]) -> Option<&Result<Regex, String>> {
+        self.listed.get(pattern)
+    }
+
+    /// The constants of the lists that macros go through, if a macro's variable is a pattern.
+    fn listed_patterns(&self) -> Vec<Box<[u8]>> {
+        let is_variable = |id: &OpId| matches!(self.op(*id), Op::Local(_));
+        let is_pattern =
+            |op: &Op| matches!(op, Op::Binary(Binary::Matches, _, pattern) if is_variable(pattern));
+        if !self.ops.iter().any(is_pattern) {
+            return Vec::new();
+        }
+        let ranges = self.ops.iter().filter_map(|op| match op {
+            Op::Fold(fold) => Some(self.op(fold.range)),
+            _ => None,
+        });
+        let items = ranges.filter_map(|range| match range {
+            Op::List(items) => Some(items),
+            _ => None,
+        });
+        let texts = items.flatten().filter_map(|item| match self.op(*item) {
+            Op::Constant(Constant::String(text)) => Some(text.clone()),
+            _ => None,
+        });
+        texts.collect()
     }
 }
 
@@ -196,6 +227,12 @@ pub(super) fn plan(ast: &Ast, root: NodeId, scope: &dyn Scope) -> Result<(Plan, 
         too_large: None,
     };
     let root = planner.node(root);
+    for pattern in planner.plan.listed_patterns() {
+        if !planner.plan.listed.contains_key(&pattern) {
+            let regex = planner.constant_pattern(&pattern);
+            planner.plan.listed.insert(pattern, regex);
+        }
+    }
     match planner.too_large {
         None => Ok((planner.plan, root)),
         Some(error) => Err(error),

@@ -245,6 +245,29 @@ fn an_expression_is_refused_by_its_first_large_pattern() {
     assert!(error.message.contains("too large"), "{error:?}");
 }
 
+/// Patterns that a list has are compiled with the expression, and count as those of the configuration, however many they are.
+#[test]
+fn the_patterns_of_a_list_are_compiled_once() {
+    let list = |more: &str| {
+        let patterns: Vec<String> = (0..200).map(|number| format!(r#""^x{number}a*$""#)).collect();
+        format!("[{}{more}]", patterns.join(", "))
+    };
+    let count =
+        |text: &str| CelProgram::compile(text, &vocabulary(), Language::Cel).unwrap().patterns().len();
+    let matches_one = |list: &str| format!("{list}.exists(p, s.matches(p))");
+    assert_eq!(count(&matches_one(&list(""))), 200);
+    assert_eq!(outcome(&matches_one(&list(""))), "Bool(false)");
+    assert_eq!(outcome(&matches_one(&list(r#", "^al.*$""#))), "Bool(true)");
+    assert_eq!(outcome(&format!("{}.all(p, s.matches(p))", list(""))), "Bool(false)");
+    // Of texts that are no patterns, none is compiled; one that is invalid fails when it is used.
+    assert_eq!(count(&format!("s in {}", list(r#", "(""#))), 0);
+    assert_eq!(count(&matches_one(&list(r#", "(""#))), 200);
+    assert!(outcome(&matches_one(r#"["("]"#)).starts_with("eval: "), "{}", outcome(&matches_one(r#"["("]"#)));
+    assert_eq!(outcome(&matches_one(r#"["(", "alpha"]"#)), "Bool(true)");
+    let error = refusal(&matches_one(&list(r#", "(\\pL{800})1", "(\\pL{800})2""#)));
+    assert!(error.message.contains("too large"), "{error:?}");
+}
+
 const FRAGMENTS: &[&str] = &[
     "s",
     "n",
