@@ -2,20 +2,16 @@
 
 use std::fmt::Write as _;
 use std::net::TcpStream;
-use std::time::Duration;
 
 use crate::scene::{Attacker, Scene};
-use crate::support::http;
 use crate::support::wire::connect;
+use crate::support::{DEADLINE, http};
 
 /// Rules of a namespace that nobody calls, and the bytes of the condition of each: a snapshot of more than 8 MB.
 const RULES: usize = 500;
 const CONDITION: usize = 16 << 10;
 /// Connections of an attacker. What they would hold if each had its own copy is beyond the bound many times.
 const READERS: usize = 30;
-/// How long an attacker waits for the first byte of each answer.
-const ANSWERED: Duration = Duration::from_secs(20);
-
 fn large_configuration() -> String {
     let filler = "y".repeat(CONDITION);
     let mut text = String::new();
@@ -44,7 +40,8 @@ fn readers_of_the_configuration_that_do_not_read() {
             let readers: Result<Vec<TcpStream>, String> = (0..READERS).map(|_| open()).collect();
             let readers = readers?;
             for reader in &readers {
-                reader.set_read_timeout(Some(ANSWERED)).map_err(|error| error.to_string())?;
+                // Where there are fewer places than readers, those before must first be cut off.
+                reader.set_read_timeout(Some(DEADLINE)).map_err(|error| error.to_string())?;
                 reader.peek(&mut [0]).map_err(|error| format!("{path} is not answered: {error}"))?;
             }
             Ok(())

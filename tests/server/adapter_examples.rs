@@ -107,12 +107,23 @@ pub(crate) fn redis(port: u16) -> Process {
     process
 }
 
+/// The example with a Redis at a port, of which some texts are replaced. Calls wait for Redis as long as they can: those of a slow machine are not
+/// without it.
+fn quota_by(port: u16, replaced: &[(&str, &str)]) -> String {
+    let server = format!("redisServerUrl: 127.0.0.1:{port}\n    timeout: 10s");
+    let all = std::iter::once(("redisServerUrl: localhost:6379", &*server)).chain(replaced.iter().copied());
+    let text = all.fold(example("redisquota").to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "no {from} in {text}");
+        text.replace(from, to)
+    });
+    MANIFEST.to_owned() + &text
+}
+
 #[test]
 fn servers_share_a_quota_and_grant_nothing_without_it() {
     let port = free_port();
     let process = redis(port);
-    let text = example("redisquota").replace("localhost:6379", &format!("127.0.0.1:{port}"));
-    let directory = configuration(&(MANIFEST.to_owned() + &text));
+    let directory = configuration(&quota_by(port, &[]));
     let servers = [on(&directory).native().start(), on(&directory).native().start()];
     let mut clients = servers.each_ref().map(|server| Client::new(&server.address()).expect("a client"));
     assert_eq!(granted(&mut clients[0], "ann", "a", 6), 6);
@@ -280,13 +291,10 @@ fn servers_with_leases_grant_the_limit_and_one_that_is_killed_costs_its_lease() 
     const LIMIT: i64 = 2000;
     let port = free_port();
     let _process = redis(port);
-    let quota = [
-        ("localhost:6379", format!("127.0.0.1:{port}")),
-        ("maxAmount: 10", format!("maxAmount: {LIMIT}")),
-        ("validDuration: 60s", "validDuration: 3600s, leaseDuration: 1s".replace(", ", "\n      ")),
-    ];
-    let text = quota.iter().fold(example("redisquota").to_owned(), |text, (from, to)| text.replace(from, to));
-    let directory = configuration(&(MANIFEST.to_owned() + &text));
+    // Long, so that a pause of a server costs no lease.
+    let limit = format!("maxAmount: {LIMIT}\n      leaseDuration: 10s");
+    let changed = [("maxAmount: 10", &*limit), ("validDuration: 60s", "validDuration: 3600s")];
+    let directory = configuration(&quota_by(port, &changed));
     let mut servers = vec![
         on(&directory).native().start(),
         on(&directory).native().start(),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::denier::{VOCABULARY, deny, until};
 use crate::support::rpc::Client;
-use crate::support::{Server, put};
+use crate::support::{DEADLINE, Server, put, wait_for};
 
 /// Reloads of the short form.
 const RELOADS: u32 = 60;
@@ -110,15 +110,21 @@ fn many_reloads_leak_nothing() {
     }
     server.stable_holdings();
     server.return_memory();
-    let before = server.holdings();
+    let before = server.stable_holdings();
     for round in warm..rounds {
         reload(&mut client, round);
     }
-    server.holdings_within(before.threads + 1, before.descriptors + 2);
-    server.return_memory();
-    let after = server.holdings();
-    assert!(before.threads > 0 && before.descriptors > 0 && before.resident_kib > 0, "{before:?}");
-    assert!(after.threads <= before.threads + 1, "threads: {before:?} -> {after:?}");
-    assert!(after.descriptors <= before.descriptors + 2, "descriptors: {before:?} -> {after:?}");
-    assert!(after.resident_kib <= before.resident_kib + 6 * 1024, "memory: {before:?} -> {after:?}");
+    assert!(before.threads > 0 && before.descriptors > 0 && before.private_kib > 0, "{before:?}");
+    // What replaced handlers hold is there until they are closed. Code is not counted: the kernel keeps as much of it in memory as it likes.
+    let mut after = before;
+    let returned = wait_for(DEADLINE, || {
+        server.return_memory();
+        after = server.holdings();
+        let is_within = after.threads <= before.threads + 1
+            && after.descriptors <= before.descriptors + 2
+            && after.private_kib <= before.private_kib + 6 * 1024;
+        is_within.then_some(())
+    });
+    println!("{rounds} reloads: {before:?} -> {after:?}");
+    assert!(returned.is_some(), "{before:?} -> {after:?}");
 }

@@ -58,6 +58,12 @@ impl Decoder for Raw {
     }
 }
 
+/// Waits for a condition, and lets other tasks run.
+async fn until(mut condition: impl FnMut() -> bool) {
+    let met = super::eventually(DEADLINE, || std::future::ready(condition().then_some(()))).await;
+    met.expect("the condition is met in time");
+}
+
 /// A connection, driven by the calling thread.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -101,17 +107,26 @@ impl Client {
         })
     }
 
-    /// Calls a method without telling a time limit, and leaves after `patience`. Returns whether there was no answer.
-    pub(crate) fn leave(&mut self, path: &'static str, body: Vec<u8>, patience: Duration) -> bool {
+    /// Calls a method without telling a time limit, and leaves once `may_leave`. Returns whether there was no answer, once the server is `left`.
+    pub(crate) fn leave(
+        &mut self,
+        path: &'static str,
+        body: Vec<u8>,
+        may_leave: impl FnMut() -> bool,
+        left: impl FnMut() -> bool,
+    ) -> bool {
         let channel = self.channel.clone();
         self.runtime.block_on(async move {
             let mut grpc = tonic::client::Grpc::new(channel);
             grpc.ready().await.expect("a connection");
             let path = http::uri::PathAndQuery::from_static(path);
             let call = grpc.unary(tonic::Request::new(Bytes::from(body)), path, Raw);
-            let is_left = tokio::time::timeout(patience, call).await.is_err();
-            // The stream is reset by the task of the connection.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            let is_left = tokio::select! {
+                _ = call => false,
+                () = until(may_leave) => true,
+            };
+            // The stream is reset by the task of the connection, which runs meanwhile.
+            until(left).await;
             is_left
         })
     }

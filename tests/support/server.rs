@@ -300,10 +300,12 @@ impl Server {
         let process = PathBuf::from(format!("/proc/{}", self.id()));
         let count = |what: &str| std::fs::read_dir(process.join(what)).map(Iterator::count).unwrap_or(0);
         let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let resident_kib =
-            resident.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0);
-        Holdings { threads: count("task"), descriptors: count("fd"), resident_kib }
+        let kib = |what: &str| {
+            let text = status.lines().find_map(|line| line.strip_prefix(what));
+            text.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+        };
+        let (resident_kib, private_kib) = (kib("VmRSS:"), kib("RssAnon:") + kib("RssShmem:"));
+        Holdings { threads: count("task"), descriptors: count("fd"), resident_kib, private_kib }
     }
 
     /// Lets the server return its free memory to the system: what is resident then is in use.
@@ -356,6 +358,8 @@ pub(crate) struct Holdings {
     pub(crate) threads: usize,
     pub(crate) descriptors: usize,
     pub(crate) resident_kib: u64,
+    /// Without what files back: code, above all.
+    pub(crate) private_kib: u64,
 }
 
 /// The sum of the samples of a metric in a text exposition; 0 without samples.

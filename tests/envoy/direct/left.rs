@@ -1,15 +1,10 @@
 //! Calls whose callers leave before the answer, and clients that do not speak the protocol.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
-
 use super::{AUTHORIZATION, LIMITS, Setting, check, check_request};
 use crate::support::rpc::{CHECK, Client};
 use crate::support::{DEADLINE, free_port, http, wait_for};
-
-/// How long a caller waits.
-const PATIENCE: Duration = Duration::from_millis(150);
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 
 /// The quota that the descriptors of `direct.yaml` are charged to never answers.
 const SILENT_QUOTA: &str = "---
@@ -48,6 +43,18 @@ fn counted(setting: &Setting, series: &str, expected: u64) -> String {
     found.unwrap_or_else(|| panic!("{series} is not {expected}\n{}", metrics(setting)))
 }
 
+/// Whether so many calls are at handlers: those of their pools, which a call enters before its handler has it.
+fn at_handlers(url: &str, count: u64) -> bool {
+    let all = http("GET", url, "").expect("metrics").body;
+    value(&all, r#"mixer_pool_in_flight{pool="adapter"}"#) == count
+}
+
+/// Calls a method, and leaves while the handler is asked. Returns whether there was no answer.
+fn leave(setting: &Setting, client: &mut Client, path: &'static str, body: Vec<u8>) -> bool {
+    let url = setting.server.monitoring_url("/metrics");
+    client.leave(path, body, || at_handlers(&url, 1), || at_handlers(&url, 0))
+}
+
 /// The series that says whether handlers are degraded.
 const DEGRADED: &str = r#"mixer_component_degraded{component="handlers"}"#;
 
@@ -57,7 +64,7 @@ fn checks_whose_callers_leave_are_counted_once_logged_and_tell_of_the_handler() 
     let setting = Setting::start(&arguments);
     let mut client = setting.client();
     for _ in 0..3 {
-        assert!(client.leave(AUTHORIZATION, check_request("/hang", "ann"), PATIENCE), "no answer");
+        assert!(leave(&setting, &mut client, AUTHORIZATION, check_request("/hang", "ann")), "no answer");
     }
     let check_of_envoy = "envoy.service.auth.v3.Authorization/Check";
     let all = counted(&setting, &of_calls(check_of_envoy, "CANCELLED"), 3);
@@ -110,10 +117,10 @@ fn checks_of_mixer_and_rate_limits_whose_callers_leave_are_counted() {
         quotas: std::collections::BTreeMap::new(),
     };
     let request = mixer_attribute::request::encode_check_request(&attributes, 0, &call);
-    assert!(client.leave(CHECK, request, PATIENCE), "no answer");
+    assert!(leave(&setting, &mut client, CHECK, request), "no answer");
     counted(&setting, &of_calls("istio.mixer.v1.Mixer/Check", "CANCELLED"), 1);
 
-    assert!(client.leave(LIMITS, super::limit_request("silent"), PATIENCE), "no answer");
+    assert!(leave(&setting, &mut client, LIMITS, super::limit_request("silent")), "no answer");
     let method = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
     let all = counted(&setting, &of_calls(method, "CANCELLED"), 1);
     assert_eq!(value(&all, r#"bridge_ratelimit_total{domain="shop",result="error"}"#), 1, "{all}");
@@ -134,7 +141,9 @@ fn checks_over_http_whose_callers_leave_are_counted() {
     let setting = Setting::start(&["--envoy-http-address", &address]);
     let mut stream = wait_for(DEADLINE, || TcpStream::connect(&address).ok()).expect("it listens");
     stream.write_all(b"GET /check/hang HTTP/1.1\r\nhost: shop\r\n\r\n").expect("it is written");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+    let url = setting.server.monitoring_url("/metrics");
+    wait_for(DEADLINE, || at_handlers(&url, 1).then_some(())).expect("the handler is asked");
+    stream.set_nonblocking(true).expect("a socket");
     assert!(stream.read(&mut [0; 100]).is_err(), "no answer");
     drop(stream);
     let all = counted(&setting, &of_calls("ext_authz.http/Check", "CANCELLED"), 1);
@@ -147,18 +156,20 @@ fn checks_over_http_whose_callers_leave_are_counted() {
 fn checks_that_the_pool_refuses_are_counted_as_such() {
     let arguments = ["--apiWorkerPoolSize=1", "--api-queue-length=0", "--decision-log", "$DIRECTORY/log"];
     let setting = Setting::start(&arguments);
-    let address = setting.server.address();
+    let (address, url) = (setting.server.address(), setting.server.monitoring_url("/metrics"));
+    let (refuses, is_refused) = std::sync::mpsc::channel();
+    let of_first = url.clone();
     let first = std::thread::spawn(move || {
         let mut client = Client::new(&address).expect("a client");
-        client.leave(AUTHORIZATION, check_request("/hang", "ann"), Duration::from_secs(3))
+        let may_leave = || is_refused.try_recv().is_ok();
+        client.leave(AUTHORIZATION, check_request("/hang", "ann"), may_leave, || at_handlers(&of_first, 0))
     });
-    let pool = r#"mixer_pool_in_flight{pool="api"}"#;
-    let _ = wait_for(Duration::from_secs(2), || (value(&metrics(&setting), pool) == 1).then_some(()));
-    std::thread::sleep(PATIENCE);
+    wait_for(DEADLINE, || at_handlers(&url, 1).then_some(())).expect("the handler is asked");
     let refused = check(&mut setting.client(), "/hang", "bob").expect_err("the pool is full");
     assert_eq!(refused.code(), tonic::Code::ResourceExhausted, "{refused}");
     let all = metrics(&setting);
     assert!(!all.contains(r#"bridge_check_total{code="CANCELLED""#), "{all}");
+    refuses.send(()).expect("the first waits");
     assert!(first.join().expect("it does not panic"), "no answer");
     let all = counted(&setting, r#"bridge_check_total{code="CANCELLED",result="error"}"#, 1);
     assert_eq!(value(&all, &of_calls("envoy.service.auth.v3.Authorization/Check", "RESOURCE_EXHAUSTED")), 1);

@@ -11,6 +11,7 @@ mod entries;
 mod error_text;
 mod fetch;
 mod inheritance;
+mod metrics;
 mod openness;
 mod provider;
 mod text;
@@ -36,6 +37,7 @@ use addresses::{Dialect, Network};
 use entries::Lookup;
 use fetch::ListSource;
 use inheritance::KnownProviders;
+use metrics::ListMetrics;
 use provider::Provider;
 
 /// Most bytes of a value that a message repeats.
@@ -240,6 +242,10 @@ impl Adapter for ListChecker {
         let provider =
             Provider::new(source, params.entry_type, params.entries(as_istio_mixer), name, accepts_empty);
         let provider = provider.of_blacklist(params.blacklist).ending(env.commons.get());
+        let provider = match provider.has_source() {
+            true => provider.counting(ListMetrics::new(&env.metrics, &env.handler_name)),
+            false => provider,
+        };
         let provider = Arc::new(if as_istio_mixer { provider.like_istio_mixer() } else { provider });
         let mut refresher = provider::Refresher::new(provider.clone(), params.refresh_interval, params.ttl);
         if as_istio_mixer {

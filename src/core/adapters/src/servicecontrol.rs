@@ -6,6 +6,8 @@
 //! Requests and answers are those of Istio Mixer 1.0.
 
 #[cfg(feature = "adapter-servicecontrol")]
+mod cache;
+#[cfg(feature = "adapter-servicecontrol")]
 mod checks;
 #[cfg(feature = "adapter-servicecontrol")]
 mod client;

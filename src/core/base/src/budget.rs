@@ -54,7 +54,7 @@ pub enum Purpose {
     Scrapes,
     /// Large answers of ControlZ and of the monitoring endpoint.
     Pages,
-    /// Answers of handlers with `mixer.dev/on-error: lastKnown`.
+    /// Answers of handlers with `mixer.dev/on-error: lastKnown`, and those that handlers cache.
     LastKnown,
     /// Cached checks.
     CheckCache,

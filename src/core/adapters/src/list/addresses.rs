@@ -96,6 +96,11 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
+    /// What they take, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.v4.capacity() * size_of::<(u32, u32)>() + self.v6.capacity() * size_of::<(u128, u128)>()
+    }
+
     pub(super) fn new(networks: impl IntoIterator<Item = Network>) -> Self {
         let (mut v4, mut v6) = (Vec::new(), Vec::new());
         for network in networks {

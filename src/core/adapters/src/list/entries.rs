@@ -102,6 +102,23 @@ impl Entries {
         })
     }
 
+    /// Whether they are in the text of the list, which they share.
+    pub(super) fn has_text(&self) -> bool {
+        matches!(self.index, ListIndex::Strings(_))
+    }
+
+    /// Their bytes, without compiled patterns, which have a bound of their own.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.index {
+            ListIndex::Strings(TextSet { texts, table, .. }) => {
+                texts.list.len() + texts.overrides.len() + table.allocation_size()
+            }
+            ListIndex::UpperCase(UpperCaseSet { text, table, .. }) => text.len() + table.allocation_size(),
+            ListIndex::Addresses(addresses) => addresses.bytes(),
+            ListIndex::Patterns(_) | ListIndex::UnboundedPatterns(_) => 0,
+        }
+    }
+
     /// Whether patterns match the empty text, or what no pattern for certain values does; `false` for other entries.
     pub(super) fn may_match_everything(&self) -> bool {
         match &self.index {

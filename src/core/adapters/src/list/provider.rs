@@ -15,6 +15,7 @@ use super::content::{self, SuspiciousLines};
 use super::entries::Entries;
 use super::fetch::{Body, FetchError, Fetcher, ListSource, MAX_FETCH_TIME};
 use super::inheritance::KnownProviders;
+use super::metrics::{FetchResult, ListMetrics};
 use super::openness;
 use super::turn::{Awaited, aside, drop_aside, in_turn};
 use crate::files::{FileWatches, SETTLE_TIME};
@@ -49,6 +50,16 @@ pub(super) struct ListState {
 }
 
 impl ListState {
+    /// Bytes of entries and text.
+    fn bytes(&self) -> usize {
+        let text = self.fetched.as_ref().map_or(0, |fetched| fetched.body.len());
+        match &self.entries {
+            Some(entries) if entries.has_text() => entries.bytes().max(text),
+            Some(entries) => entries.bytes() + text,
+            None => text,
+        }
+    }
+
     /// What is wrong with the list, or unexpected about it.
     pub(super) fn trouble(&self) -> Option<String> {
         self.error.clone().or_else(|| self.replaced.clone())
@@ -79,6 +90,7 @@ pub(super) struct Provider {
     is_reading: AtomicBool,
     /// Advances when the entries change.
     answers: Arc<AnswerEpoch>,
+    metrics: ListMetrics,
 }
 
 impl Provider {
@@ -101,6 +113,7 @@ impl Provider {
             state: ArcSwap::default(),
             is_reading: AtomicBool::new(false),
             answers: Arc::default(),
+            metrics: ListMetrics::default(),
         }
     }
 
@@ -119,8 +132,14 @@ impl Provider {
         Self { answers, ..self }
     }
 
+    /// With metrics of a server.
+    pub(super) fn counting(self, metrics: ListMetrics) -> Self {
+        Self { metrics, ..self }
+    }
+
     /// Other entries, or none, are in effect from now on.
     fn replace(&self, state: ListState) {
+        self.metrics.holds(state.bytes());
         let old = self.state.swap(Arc::new(state));
         self.answers.advance();
         drop_aside(old);
@@ -270,9 +289,9 @@ impl RefusedBody {
         Self { digest, why, until }
     }
 
-    /// Whether nothing is wrong with it but that it has no room beside others.
-    fn lacks_room(&self) -> bool {
-        self.until.is_some()
+    /// What its fetch ends with: nothing may be wrong with it but that it has no room beside others.
+    fn result(&self) -> FetchResult {
+        if self.until.is_some() { FetchResult::NoRoom } else { FetchResult::Refused }
     }
 
     fn is(&self, digest: Digest, now: Instant) -> bool {
@@ -497,13 +516,19 @@ impl Refresher {
         };
         self.unsettled = None;
         provider.is_reading.store(true, Ordering::Relaxed);
-        let is_taken = self.take(body).await;
+        let result = self.take(body).await;
         provider.is_reading.store(false, Ordering::Relaxed);
-        is_taken
+        provider.metrics.count(result);
+        match result {
+            FetchResult::Updated | FetchResult::Unchanged => true,
+            // The source answers: what is kept is no older for want of room.
+            FetchResult::NoRoom => provider.state.load().entries.is_some(),
+            FetchResult::Refused | FetchResult::Failed => false,
+        }
     }
 
-    /// Installs the list of a body. Returns as [`fetch`](Self::fetch).
-    async fn take(&mut self, body: Body) -> bool {
+    /// Installs the list of a body.
+    async fn take(&mut self, body: Body) -> FetchResult {
         let (provider, at, length) = (Arc::clone(&self.provider), Instant::now(), body.bytes.len());
         let not_read = |why: String| format!("the list from {} was not read: {why}", provider.source.name());
         let hasher = self.hasher.clone();
@@ -512,7 +537,7 @@ impl Refresher {
             Ok(hashed) => hashed,
             Err(why) => {
                 provider.fail(not_read(why));
-                return false;
+                return FetchResult::Failed;
             }
         };
         let state = provider.state.load_full();
@@ -521,11 +546,11 @@ impl Refresher {
             let fetched = state.fetched.as_ref().map(|fetched| Fetched { at, ..fetched.clone() });
             let state = ListState { error: None, replaced: None, fetched, ..ListState::clone(&state) };
             provider.state.store(Arc::new(state));
-            return true;
+            return FetchResult::Unchanged;
         }
         if let Some(refused) = self.refused.as_ref().filter(|refused| refused.is(digest, at)) {
             provider.fail(refused.why.clone());
-            return refused.lacks_room() && state.entries.is_some();
+            return refused.result();
         }
         let keeps_text = self.keeps_text;
         let before = state.fetched.as_ref().filter(|_| keeps_text).map(|before| Arc::clone(&before.body));
@@ -550,15 +575,14 @@ impl Refresher {
                     why.push_str(&room);
                 }
                 let refused = RefusedBody::new(digest, why.clone(), Instant::now());
-                // The source answers: what is kept is no older for want of room.
-                let stays = refused.lacks_room() && provider.state.load().entries.is_some();
+                let result = refused.result();
                 self.refused = Some(refused);
                 provider.fail(why);
-                return stays;
+                return result;
             }
             Err(why) => {
                 provider.fail(not_read(why));
-                return false;
+                return FetchResult::Failed;
             }
         };
         provider.info(format_args!("Installing updated list with {} entries", entries.len));
@@ -576,13 +600,14 @@ impl Refresher {
         });
         self.latest = Some(digest);
         self.refused = None;
-        true
+        FetchResult::Updated
     }
 
     /// Records why the source was not read.
     fn not_fetched(&mut self, text: String, is_unsettled: bool) {
         if !is_unsettled {
             self.unsettled = None;
+            self.provider.metrics.count(FetchResult::Failed);
             self.provider.fail(text);
             return;
         }
@@ -621,7 +646,8 @@ mod tests {
             [(no_room, false), (quoted, true), ("the list from /l is empty".to_owned(), true)]
         {
             let refused = RefusedBody::new((3, 7), why, now);
-            assert_eq!(refused.lacks_room(), !is_for_good);
+            let result = if is_for_good { FetchResult::Refused } else { FetchResult::NoRoom };
+            assert_eq!(refused.result(), result);
             assert!(refused.is((3, 7), now) && !refused.is((3, 8), now) && !refused.is((4, 7), now));
             assert_eq!(refused.is((3, 7), now + ROOM_AGAIN), is_for_good);
         }

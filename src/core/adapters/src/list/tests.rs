@@ -399,6 +399,28 @@ async fn a_provider_without_a_list_keeps_the_last_one() {
 }
 
 #[tokio::test]
+async fn fetches_are_counted_and_what_a_list_takes() {
+    let server = Server::start(&ok("one\ntwo\n"));
+    let source = fetch::ListSource::Url(server.url());
+    let metrics = mixer_base::metrics::Metrics::default();
+    let counted = ListMetrics::new(&metrics, "h");
+    let provider = Provider::new(source, EntryType::Strings, Vec::new(), "h".into(), false).counting(counted);
+    let hour = SignedDuration::from_secs(3600);
+    let mut refresher = provider::Refresher::new(Arc::new(provider), hour, hour);
+    for (body, is_taken) in [("one\ntwo\n", true), ("one\ntwo\n", true), ("", false), ("one\n", true)] {
+        server.serve(body);
+        assert_eq!(refresher.fetch().await, is_taken, "{body:?}");
+    }
+    *server.answer.lock().unwrap() = b"garbage\r\n\r\n".to_vec();
+    assert!(!refresher.fetch().await);
+    let of = |result| metrics.counter(mixer_base::metrics::Family::ListFetches, &["h", result]).get();
+    let all = ["updated", "unchanged", "refused", "no-room", "failed"].map(of);
+    assert_eq!(all, [2, 1, 1, 0, 1]);
+    let bytes = metrics.gauge(mixer_base::metrics::Family::ListBytes, &["h"]).get();
+    assert!(bytes.is_some_and(|bytes| (4.0..1000.0).contains(&bytes)), "{bytes:?}");
+}
+
+#[tokio::test]
 async fn a_list_that_says_that_it_is_empty_is_empty() {
     let server = Server::start(&ok("whitelist: [10.0.0.1]"));
     let (provider, mut refresher) =

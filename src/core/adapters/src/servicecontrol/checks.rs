@@ -5,31 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use quick_cache::sync::Cache;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use mixer_attribute::{SignedDuration, Timestamp};
 use mixer_base::bounded::key_digest;
+use mixer_base::budget::Account;
 use mixer_engine::adapter::{CheckResult, Clock, Status};
 use mixer_remote::foreign;
 
+use super::cache::{AnswerCache, Checked, Digest};
 use super::client::{Client, Failure};
 use super::codes::{OK, of_check_error};
-
-/// What Google says about a key and an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Checked {
-    pub(super) code: i32,
-    pub(super) message: Box<str>,
-    /// The number of the project whose key it is; empty if it is not known.
-    pub(super) project: Box<str>,
-    /// Monotonic time.
-    expires: Duration,
-}
-
-/// Identifies a key and an operation.
-type Digest = [u8; 32];
 
 /// What became of a question, once it is answered.
 type Answer = Result<Arc<Checked>, Failure>;
@@ -71,23 +58,29 @@ pub(super) struct Checks {
     pub(super) client: Client,
     clock: Arc<dyn Clock>,
     /// By digests: a caller chooses the length of a key.
-    cache: Option<Cache<Digest, Arc<Checked>>>,
+    cache: Option<AnswerCache>,
     questions: Questions,
     /// How long answers are valid.
     pub(super) expiration: SignedDuration,
 }
 
 impl Checks {
-    pub(super) fn new(client: Client, clock: Arc<dyn Clock>, size: i32, expiration: SignedDuration) -> Self {
+    /// Checks by a client; at most `size` answers are cached, whose memory is of `account`.
+    pub(super) fn new(
+        client: Client,
+        clock: Arc<dyn Clock>,
+        size: i32,
+        expiration: SignedDuration,
+        account: &Arc<Account>,
+    ) -> Self {
         let size = usize::try_from(size).unwrap_or(0);
-        let cache = (size > 0).then(|| Cache::new(size));
+        let cache = (size > 0).then(|| AnswerCache::new(size, account));
         Self { client, clock, cache, questions: Questions::default(), expiration }
     }
 
     /// What Google said about a key and an operation, if it is still valid.
     pub(super) fn known(&self, service: &str, key: &str, operation: &str) -> Option<Arc<Checked>> {
-        let found = self.cache.as_ref()?.get(&digest(service, key, operation))?;
-        Some(found).filter(|found| self.clock.monotonic() < found.expires)
+        self.cache.as_ref()?.get(&digest(service, key, operation), self.clock.monotonic())
     }
 
     /// Asks Google about a key and an operation of a call, or waits for the answer to a call that does.
@@ -102,7 +95,7 @@ impl Checks {
                         None => self.ask_google(service, key, operation, at).await,
                     };
                     if let (Ok(checked), Some(cache)) = (&answer, &self.cache) {
-                        cache.insert(digest, Arc::clone(checked));
+                        cache.insert(digest, Arc::clone(checked), self.clock.monotonic());
                     }
                     asking.told.send_replace(Some(answer.clone()));
                     return answer;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mixer_attribute::{SignedDuration, Timestamp, Value};
+use mixer_base::budget::{MemoryBudget, Purpose};
 use mixer_delivery::{AsyncSink, Batching, Delivery, List, Tally};
 use mixer_engine::adapter::{
     BoundInstance, BuildError, CheckResult, Clock, Env, HandleCheck, HandleQuota, HandleReport, Handler,
@@ -79,8 +80,10 @@ impl ServiceControlHandler {
         let client = Client::new(params).map_err(|error| BuildError::Refused(error.to_string()))?;
         let runtime = params.runtime_config.clone().unwrap_or_default();
         let expiration = runtime.check_result_expiration.unwrap_or(SignedDuration::ZERO);
-        let checks =
-            Arc::new(Checks::new(client, Arc::clone(&env.clock), runtime.check_cache_size, expiration));
+        // What callers make it keep, as other answers of handlers.
+        let account = Arc::new(env.commons.get::<MemoryBudget>().share(Purpose::LastKnown).open());
+        let (clock, size) = (Arc::clone(&env.clock), runtime.check_cache_size);
+        let checks = Arc::new(Checks::new(client, clock, size, expiration, &account));
         let services: Arc<[ServiceConfig]> = params.service_configs.as_slice().into();
         let bound: Vec<Bound> = instances.iter().map(Bound::new).collect();
         let queue = (params.queue_kilobytes as usize).saturating_mul(1024);
@@ -390,8 +393,9 @@ mod tests {
         let params = Params { endpoint: away.clone(), metadata_endpoint: away, ..Params::default() };
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let client = Client::new(&params).unwrap();
+        let account = Arc::new(MemoryBudget::default().share(Purpose::LastKnown).open());
         let sender = Sender {
-            checks: Arc::new(Checks::new(client, Arc::clone(&clock), 0, SignedDuration::ZERO)),
+            checks: Arc::new(Checks::new(client, Arc::clone(&clock), 0, SignedDuration::ZERO, &account)),
             services: Arc::default(),
             clock,
             outage: Outage::new(&"h.ns".into()),

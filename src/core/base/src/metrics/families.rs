@@ -346,6 +346,11 @@ families! {
         "Resources that serve in their previous version, because the current one has an error." [&[]];
     ConfigCacheWrites: Counter "mixer_last_good_writes_total"
         "Writes of the last good configuration to --config-cache, by result." [&["result"]];
+    ListBytes: Gauge "mixer_listchecker_bytes"
+        "Bytes of the list of a handler of listchecker, without compiled patterns." [&["handler"]];
+    ListFetches: Counter "mixer_listchecker_fetches_total"
+        "Fetches of the list of a handler of listchecker, by result: updated, unchanged, refused (it is no list), no-room (its patterns have none beside those of others), failed (it was not read)."
+        [&["handler", "result"]];
     LoadSheddingThrottled: Counter "mixer_loadshedding_requests_throttled"
         "The number of requests that have been dropped by the loadshedder." [&[]];
     LogRecordsLost: Counter "mixer_log_records_lost_total"
