@@ -123,7 +123,7 @@ fn without(left_out: &[String]) -> Markup {
 }
 
 /// What the form has.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Asked {
     attributes: OwnedAttributes,
     /// Why recorded attributes are left out: those that are not declared, or have another type, rules do not see.
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn lines_become_typed_attributes() {
         let text = "# a comment\nsource.user = a=b\nsource.ip=10.0.0.7\n\nrequest.size = 12\nrequest.headers[x-a] = 1\nrequest.headers[\"x-b\"] = 2";
-        let read = read(text, &vocabulary()).unwrap();
+        let read = read(text, &vocabulary(), &[]).unwrap().attributes;
         assert_eq!(read.get("source.user"), Some(&"a=b".into()));
         assert_eq!(read.get("source.ip"), Some(&OwnedValue::Bytes(vec![10, 0, 0, 7])));
         assert_eq!(read.get("request.size"), Some(&OwnedValue::Int64(12)));
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn every_invalid_line_is_reported() {
         let text = "sorce.user = a\nrequest.size = x\nnonsense\nsource.user[k] = 1\nrequest.headers[k = 1";
-        let problems = read(text, &vocabulary()).unwrap_err();
+        let problems = read(text, &vocabulary(), &[]).unwrap_err();
         assert_eq!(problems.len(), 5, "{problems:?}");
         assert!(
             problems

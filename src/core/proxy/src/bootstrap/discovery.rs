@@ -103,6 +103,10 @@ pub fn read_listeners(text: &str, file: &str, clusters: &KnownClusters) -> Resul
         {
             response.required(format!("type_url is `{url}`; expected `type.googleapis.com/{LISTENER}`"));
         }
+        if parsed.root.get("resources").is_none() && !text.trim_start().starts_with('{') {
+            // A file of YAML that was cut must not remove every listener; one of JSON that was cut is none.
+            response.required("there is no field `resources`; `resources: []` removes all listeners");
+        }
         let resources = response.items("resources");
         response.finish();
         let problems = document.take_problems();

@@ -87,6 +87,7 @@ fn what_is_no_file_of_listeners_changes_nothing() {
     for (text, message) in [
         ("", "lds.yaml: expected `version_info` and `resources`"),
         ("a: [", "lds.yaml:"),
+        ("version_info: '1'\n", "`resources: []` removes all listeners"),
         ("resources: {}\n", "lds.yaml:1:12: resources: expected a list, found a mapping"),
         ("resource: []\n", "no such field: 'resource'"),
         ("type_url: type.googleapis.com/envoy.config.cluster.v3.Cluster\nresources: []\n", "type_url is"),
