@@ -70,8 +70,13 @@ fn text_of(value: Value<'_>) -> String {
     text_of_value(value).to_string()
 }
 
+/// Most secret values that the beginning of a text has. Of one with more nothing is shown.
+const MAX_FOUND: usize = 64;
+/// Most bytes of names that are judged for the beginning of a text. Beyond it, what the text has counts as secret.
+const MAX_NAMES: usize = 32 << 10;
+
 /// The first `most` bytes of a text without the secret values of a request. Cost: of each value, whatever its length, a search for its first
-/// bytes among those of the text.
+/// bytes among those of the text; and of those that it has, a look at the names, [`MAX_NAMES`] in all.
 pub(crate) fn mask_beginning(
     text: &str,
     most: usize,
@@ -80,30 +85,53 @@ pub(crate) fn mask_beginning(
 ) -> Beginning {
     let window = Window::of(text.as_bytes(), most);
     let mut found: Vec<String> = Vec::new();
-    let mut look = |value: &[u8], is_secret: &dyn Fn() -> bool| {
-        // A cut character is no part of what is looked for.
-        let value = String::from_utf8_lossy(value.get(..Window::MAX_SECRET + 4).unwrap_or(value));
-        let has_escapes = value.chars().any(|c| !matches!(c, ' '..='~') || matches!(c, '"' | '\'' | '\\'));
-        let quoted = if has_escapes { format!("{value:?}") } else { String::new() };
-        let escaped = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
-        for value in [&*value, escaped] {
-            if !value.is_empty() && window.has(value) && is_secret() {
-                found.push(value.to_owned());
-            }
-        }
-    };
+    let mut room = MAX_NAMES;
     for named in bag.all() {
-        let is_named = || names.is_secret(&String::from_utf8_lossy(named.name));
+        // Judged once, if a value of it is in the text.
+        let mut is_named: Option<bool> = None;
+        let mut look = |key: Option<&[u8]>, value: &[u8]| {
+            // A cut character is no part of what is looked for.
+            let value = String::from_utf8_lossy(value.get(..Window::MAX_SECRET + 4).unwrap_or(value));
+            let has_escapes =
+                value.chars().any(|c| !matches!(c, ' '..='~') || matches!(c, '"' | '\'' | '\\'));
+            let quoted = if has_escapes { format!("{value:?}") } else { String::new() };
+            let escaped = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+            for value in [&*value, escaped] {
+                let is_new =
+                    !value.is_empty() && window.has(value) && !found.iter().any(|known| known == value);
+                if !is_new || found.len() > MAX_FOUND {
+                    continue;
+                }
+                let mut judge = |name: &[u8], is_secret: &dyn Fn(&str) -> bool| {
+                    room = room.saturating_sub(name.len());
+                    room == 0 || is_secret(&String::from_utf8_lossy(name))
+                };
+                let is_secret = *is_named
+                    .get_or_insert_with(|| judge(named.name, &|name| names.is_secret(name)))
+                    || key.is_some_and(|key| judge(key, &is_secret));
+                if is_secret {
+                    found.push(value.to_owned());
+                }
+            }
+        };
         match named.value {
-            Some(Value::StringMap(map)) => map.entries.iter().for_each(|(key, value)| {
-                look(value, &|| is_named() || is_secret(&String::from_utf8_lossy(key)));
-            }),
-            Some(Value::String(value)) => look(value, &is_named),
-            Some(value) if is_named() => look(text_of(value).as_bytes(), &|| true),
-            _ => {}
+            Some(Value::StringMap(map)) => {
+                map.entries.iter().for_each(|(key, value)| look(Some(key), value));
+            }
+            Some(Value::String(value)) => look(None, value),
+            // Addresses are short; the text of other bytes is no text that a message repeats.
+            Some(Value::Bytes(bytes)) => {
+                let first = bytes.get(..Window::MAX_SECRET).unwrap_or(bytes);
+                look(None, text_of(Value::Bytes(first)).as_bytes());
+            }
+            Some(value) => look(None, text_of(value).as_bytes()),
+            None => {}
         }
     }
-    window.masked(&found)
+    match found.len() > MAX_FOUND {
+        true => Beginning { text: MASKED.to_owned(), is_masked: true, goes_on: false },
+        false => window.masked(&found),
+    }
 }
 
 #[cfg(test)]

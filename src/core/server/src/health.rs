@@ -330,6 +330,7 @@ impl Conditions {
         let mut recent = self.recent.lock();
         if published.withheld.is_some() {
             recent.forget();
+            self.degradations.set("calls", Ok(()));
         } else {
             self.degradations.set("calls", recent.look(Instant::now()));
         }

@@ -199,9 +199,8 @@ pub(super) fn fitting(
         if left == 0 || to_look_at == 0 {
             continue;
         }
-        if entry.len() <= left || *is_referenced {
-            to_look_at = to_look_at.saturating_sub(entry.len().min(SLOT));
-        }
+        let is_looked_at = entry.len() <= left || *is_referenced;
+        to_look_at = to_look_at.saturating_sub(names + if is_looked_at { entry.len().min(SLOT) } else { 0 });
         let Some(value) = entry.recorded(secrets, left, *is_referenced) else { continue };
         let size = match &value {
             OwnedValue::String(text) => text.len(),

@@ -217,6 +217,27 @@ fn large_denials_are_recorded_without_a_look_at_all_of_them() {
     let tokens = tokens.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     let paths = (0..20).map(|n| (format!("x-{n}").into(), format!("/?{}", "&a=b".repeat(1000)).into()));
     let secret = format!("{} hunter0999{} is not whitelisted", "-".repeat(170), "-".repeat(25));
+    let entries = |count: usize, name: &str, value: &str| {
+        OwnedValue::StringMap((0..count).map(|n| (format!("{name}{n}").into(), value.into())).collect())
+    };
+    let long_name = format!("request.{}", "n".repeat(3300));
+    for (name, headers, message) in [
+        (&*long_name, entries(4000, "x-", &"a".repeat(150)), "a".repeat(4000)),
+        ("request.headers", entries(4000, "token", "aaaa"), "a".repeat(4000)),
+        ("request.headers", entries(4000, "token", &"a".repeat(150)), "a".repeat(4000)),
+        ("request.api_key", OwnedValue::Bytes(vec![7; 1 << 20]), "a".repeat(4000)),
+    ] {
+        let body = OwnedAttributes::from_iter([(name, headers)]).to_bytes(0);
+        let bag = AttributeBag::decode(&body, None, &vocabulary, &arena).unwrap();
+        for _ in 0..100 {
+            let refusal = Refusal { code: 7, message: &message, by: DeniedBy::Server, cached: false };
+            denials.record(refusal, &snapshot, &bag, || &body);
+        }
+        let denial = denials.list(&vocabulary).remove(0);
+        let expected =
+            if name == "request.headers" { format!("{MASKED}…") } else { "a".repeat(MAX_VALUE) + "…" };
+        assert!(denial.message == expected || denial.message == MASKED, "{name}: {}", denial.message);
+    }
     let requests = [
         (OwnedValue::StringMap(tokens), "-".repeat(940_000), "…"),
         (OwnedValue::from([("x", &*query)]), query.clone(), "…"),

@@ -61,8 +61,11 @@ impl CheckOutcome {
 #[derive(Debug, Default)]
 pub(super) struct Combiner {
     status: Status,
+    /// Whether the message of the status lacks some.
+    is_full: bool,
     /// The message of the status without the names of handlers and rules.
     public_message: String,
+    is_public_full: bool,
     validity: Option<(SignedDuration, i32)>,
     /// The message of an approval.
     approval: String,
@@ -167,15 +170,15 @@ impl Combiner {
             self.status.code = result.status.code;
             self.status.details = result.status.details.clone();
         } else {
-            append(&mut self.status.message, &[", "]);
+            append(&mut self.status.message, &mut self.is_full, &[", "]);
             if !is_repeated {
-                append(&mut self.public_message, &[", "]);
+                append(&mut self.public_message, &mut self.is_public_full, &[", "]);
             }
         }
         if !is_repeated {
-            append(&mut self.public_message, &[public]);
+            append(&mut self.public_message, &mut self.is_public_full, &[public]);
         }
-        append(&mut self.status.message, &[handler, ":", &result.status.message]);
+        append(&mut self.status.message, &mut self.is_full, &[handler, ":", &result.status.message]);
     }
 
     pub(super) fn finish(mut self, depends_on_map: bool) -> CheckOutcome {
@@ -202,13 +205,18 @@ impl Combiner {
     }
 }
 
-/// Appends to a message of at most [`MAX_MESSAGE`] bytes; one that is cut ends in `…`.
-fn append(message: &mut String, parts: &[&str]) {
+/// Appends to a message of at most [`MAX_MESSAGE`] bytes, unless it `is_full`. What does not fit is left out as a whole, because a part of a secret
+/// is not known to be one, and so is what follows; the message ends in `…` then.
+fn append(message: &mut String, is_full: &mut bool, parts: &[&str]) {
     for part in parts {
-        let Some(room) = MAX_MESSAGE.checked_sub(message.len()) else { return };
-        message.push_str(part.get(..part.floor_char_boundary(room)).unwrap_or_default());
-        if part.len() > room {
+        if *is_full {
+            return;
+        }
+        if message.len() + part.len() > MAX_MESSAGE {
             message.push('…');
+            *is_full = true;
+        } else {
+            message.push_str(part);
         }
     }
 }

@@ -69,10 +69,17 @@ fn messages_of_many_refusals_are_bounded() {
     let refusals: Vec<CheckResult> = (0..100).map(|_| result(7, &"ä".repeat(500), 5, 9)).collect();
     let outcome = combined(&refusals);
     for (message, start) in [(&outcome.status.message, "h0:ää"), (&outcome.public_message, "ää")] {
-        assert!(message.starts_with(start) && message.ends_with("ä…"), "{message}");
+        assert!(message.starts_with(start) && message.ends_with('…'), "{message}");
+        assert_eq!(message.matches('…').count(), 1, "{message}");
         assert!(message.len() <= MAX_MESSAGE + "…".len(), "{}", message.len());
-        assert!(message.len() >= MAX_MESSAGE, "{}", message.len());
+        assert!(message.len() >= MAX_MESSAGE - 1100, "{}", message.len());
     }
+    // Texts are whole, or left out.
+    let parts: Vec<&str> = outcome.public_message.split(", ").collect();
+    let (last, whole) = parts.split_last().unwrap();
+    assert!(whole.iter().all(|part| part.len() == 1000) && last.len() < 1010, "{last}");
+    let outcome = combined(&[result(7, &"x".repeat(2 * MAX_MESSAGE), 5, 9), result(7, "no", 5, 9)]);
+    assert_eq!((&*outcome.status.message, &*outcome.public_message), ("h0:…", "…"));
     let whole = combined(&refusals[..10]);
     assert!(!whole.status.message.contains('…') && !whole.public_message.contains('…'));
 }
