@@ -202,7 +202,7 @@ fn listeners_of_a_file_are_those_of_envoy() {
         same_stats(&pair, version);
     }
     // One that was written without empty lists.
-    pair.publish("version_info: '9'\n");
+    pair.publish("{\"versionInfo\": \"9\"}");
     wait_for("the port is closed", || {
         pair.ports("$TCP").iter().all(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()).then_some(())
     });

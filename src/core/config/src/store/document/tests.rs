@@ -74,7 +74,7 @@ fn the_only_line_of_a_syntax_error_is_that_of_the_file() {
         problems(&contents),
         [
             "6:1 error[yaml-syntax] yaml: found character that cannot start any token",
-            "8:8 error[yaml-syntax] yaml: did not find expected whitespace or line break",
+            "8:9 error[yaml-syntax] yaml: did not find expected whitespace or line break",
         ]
     );
     // That of Istio Mixer is its own.
