@@ -45,7 +45,9 @@ fn an_explanation_says_what_the_server_answers_and_waits_for_handlers_within_bou
         page.contains("strict.rule.istio-system").then_some(page)
     });
     let page = page.expect("the rules serve");
-    assert!(page.contains("<strong>Refused</strong> with code 7: mixer:condition of rule"), "{page}");
+    let refused = page.contains("<strong>Refused</strong> by rule <a ")
+        && page.contains("strict.rule.istio-system</a> with code 7: mixer:condition of rule");
+    assert!(refused, "{page}");
     assert!(page.contains("Could not be evaluated, which refuses the request"), "{page}");
     assert!(!page.contains("<strong>Allowed</strong>"), "{page}");
 

@@ -235,8 +235,7 @@ async fn nothing_is_published_of_a_start_with_an_error() {
         );
         assert!(!scene.galley.is_synced() && scene.seen(GATEWAYS).is_none(), "{what}");
         scene.write("rule.yaml", RULE);
-        scene.until(what, |scene| scene.rules().len() == 1).await;
-        assert!(scene.galley.is_synced());
+        scene.until(what, |scene| scene.rules().len() == 1 && scene.galley.is_synced()).await;
         scene.galley.stop().await;
     }
 }
