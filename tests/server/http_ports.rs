@@ -4,7 +4,6 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use crate::signals::{configuration, on};
 use crate::support::rpc::{Client, mixer as wire};
@@ -71,31 +70,6 @@ fn half_open_requests_take_no_descriptors_from_the_api() {
     assert_eq!(page.expect("an answer").status, 200);
     drop(held);
     assert_check_is_answered(&server);
-}
-
-/// Far more than the port has connections: those that wait in the backlog are before the request.
-#[test]
-fn controlz_answers_while_bodies_never_arrive() {
-    let directory = configuration("");
-    let limited = ["-c".to_owned(), "ulimit -n 256; exec \"$0\" \"$@\"".to_owned()];
-    let server = on(&directory)
-        .native()
-        .with(&["--allow-empty-config"])
-        .through(Path::new("/bin/sh"), &limited)
-        .start();
-    let mut held = Vec::new();
-    for _ in 0..400 {
-        let mut stream = TcpStream::connect(("127.0.0.1", server.ports.ctrlz)).expect("a connection");
-        stream
-            .write_all(b"POST /scopez/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nscope")
-            .expect("sent");
-        held.push(stream);
-    }
-    let start = Instant::now();
-    let page = http("GET", &format!("http://127.0.0.1:{}/versionj/", server.ports.ctrlz), "");
-    assert_eq!(page.expect("an answer").status, 200);
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    drop(held);
 }
 
 #[test]

@@ -11,14 +11,12 @@ use tokio::sync::Notify;
 ///
 /// At the bound, a new connection takes the place of the one that has waited longest for a request to arrive: half-open requests, bodies
 /// that arrive slowly and idle connections keep nobody out. A body, a TLS handshake and the first request after it, and a client that reads its
-/// answer have a moment before their connection gives way, and as long as that may be, a connection that waits is given the same moment, which is
-/// [shorter](Patience) the more of them give way. If every connection has a request, or is so new that its request may be
+/// answer have a moment before their connection gives way, and as long as that may be, a connection that waits is given the same moment. If every connection has a request, or is so new that its request may be
 /// there, the new one waits for the first that ends or has none.
 #[derive(Debug)]
 pub(super) struct Connections {
     limit: usize,
     open: Mutex<Vec<Arc<Slot>>>,
-    patience: Mutex<Patience>,
     freed: Notify,
     /// Most bytes of unfinished heads, and how many there are.
     max_head_bytes: usize,
@@ -55,46 +53,6 @@ enum Phase {
 /// How long a body, a handshake or the last bytes of an answer may take before its connection gives way: clients that send at once need less on any network.
 pub(super) const BODY_MOMENT: Duration = Duration::from_millis(500);
 
-/// The least moment: a client that sends head and body at once needs less, and several hundred connections whose bodies never arrive are through
-/// in two seconds, whatever the bound.
-const LEAST_MOMENT: Duration = Duration::from_millis(20);
-
-/// Once nobody had to give way for so long, the moment is whole again.
-const CALM: Duration = Duration::from_secs(2);
-
-/// How long what is on its way may take while new connections wait. Each time as many connections have given way as there may be, it is halved:
-/// those that wait in the backlog behind as many more of them are not kept out for a moment each.
-#[derive(Debug)]
-struct Patience {
-    moment: Duration,
-    /// How many gave way since it was set.
-    gave_way: usize,
-    last: Option<Instant>,
-}
-
-impl Default for Patience {
-    fn default() -> Self {
-        Self { moment: BODY_MOMENT, gave_way: 0, last: None }
-    }
-}
-
-impl Patience {
-    fn moment(&mut self) -> Duration {
-        if self.last.is_some_and(|last| last.elapsed() >= CALM) {
-            *self = Self::default();
-        }
-        self.moment
-    }
-
-    /// A connection with something on its way gave way, of `limit`.
-    fn gave_way(&mut self, limit: usize) {
-        (self.gave_way, self.last) = (self.gave_way + 1, Some(Instant::now()));
-        if self.gave_way >= limit {
-            (self.moment, self.gave_way) = ((self.moment / 2).max(LEAST_MOMENT), 0);
-        }
-    }
-}
-
 /// The place of a connection, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -108,7 +66,6 @@ impl Connections {
         Arc::new(Self {
             limit: limit.max(1),
             open: Mutex::default(),
-            patience: Mutex::default(),
             freed: Notify::new(),
             max_head_bytes,
             head_bytes: AtomicUsize::new(0),
@@ -120,30 +77,23 @@ impl Connections {
         loop {
             // Registered before the look, so that no end is missed.
             let freed = self.freed.notified();
-            let moment = match self.try_enter() {
-                Ok(slot) => return Place { connections: Arc::clone(self), slot },
-                Err(moment) => moment,
-            };
+            if let Some(slot) = self.try_enter() {
+                return Place { connections: Arc::clone(self), slot };
+            }
             // A body that is arriving may have had its moment meanwhile.
-            let _ = tokio::time::timeout(moment / 5, freed).await;
+            let _ = tokio::time::timeout(BODY_MOMENT / 5, freed).await;
         }
     }
 
-    /// Errors: the moment that others are given.
-    fn try_enter(&self) -> Result<Arc<Slot>, Duration> {
+    fn try_enter(&self) -> Option<Arc<Slot>> {
         let mut open = self.open.lock();
         if open.len() >= self.limit {
-            let mut patience = self.patience.lock();
-            let moment = patience.moment();
             let incomplete = open.iter().enumerate().filter_map(|(at, slot)| Some((at, slot.incomplete()?)));
             let may_complete = open.iter().any(|slot| slot.may_complete());
             let oldest = incomplete.min_by_key(|(_, since)| *since);
-            let (at, since) = oldest.ok_or(moment)?;
-            if may_complete && since.elapsed() < moment {
-                return Err(moment);
-            }
-            if may_complete {
-                patience.gave_way(self.limit);
+            let (at, since) = oldest?;
+            if may_complete && since.elapsed() < BODY_MOMENT {
+                return None;
             }
             open.swap_remove(at).close();
         }
@@ -154,7 +104,7 @@ impl Connections {
             close: Notify::new(),
         });
         open.push(Arc::clone(&slot));
-        Ok(slot)
+        Some(slot)
     }
 
     /// Closes every connection without a request.
@@ -367,27 +317,6 @@ mod tests {
         let mut fourth = std::pin::pin!(connections.enter());
         let waits = tokio::time::timeout(BODY_MOMENT * 2, fourth.as_mut()).await;
         assert!(waits.is_err(), "all requests are complete");
-    }
-
-    /// Each of two hundred would have had half a second.
-    #[tokio::test]
-    async fn many_bodies_that_never_arrive_keep_nobody_out_for_long() {
-        let connections = Connections::new(4, 0);
-        let start = Instant::now();
-        for _ in 0..200 {
-            let place = connections.enter().await;
-            let request = place.request();
-            place.slot().body(false);
-            // As if it was open until it has to give way.
-            tokio::spawn(async move {
-                place.slot().closed().await;
-                drop((request, place));
-            });
-        }
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-        assert!(start.elapsed() >= BODY_MOMENT, "the first ones have all of their moment");
-        connections.patience.lock().last = Instant::now().checked_sub(CALM);
-        assert_eq!(connections.patience.lock().moment(), BODY_MOMENT, "afterwards all have");
     }
 
     #[tokio::test]
