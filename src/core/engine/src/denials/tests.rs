@@ -222,9 +222,9 @@ fn large_denials_are_recorded_without_a_look_at_all_of_them() {
     };
     let long_name = format!("request.{}", "n".repeat(3300));
     for (name, headers, message) in [
-        (&*long_name, entries(4000, "x-", &"a".repeat(150)), "a".repeat(4000)),
-        ("request.headers", entries(4000, "token", "aaaa"), "a".repeat(4000)),
-        ("request.headers", entries(4000, "token", &"a".repeat(150)), "a".repeat(4000)),
+        (&*long_name, entries(1000, "x-", &"a".repeat(150)), "a".repeat(4000)),
+        ("request.headers", entries(1000, "token", "aaaa"), "a".repeat(4000)),
+        ("request.headers", entries(1000, "token", &"a".repeat(150)), "a".repeat(4000)),
         ("request.api_key", OwnedValue::Bytes(vec![7; 1 << 20]), "a".repeat(4000)),
     ] {
         let body = OwnedAttributes::from_iter([(name, headers)]).to_bytes(0);
@@ -233,10 +233,11 @@ fn large_denials_are_recorded_without_a_look_at_all_of_them() {
             let refusal = Refusal { code: 7, message: &message, by: DeniedBy::Server, cached: false };
             denials.record(refusal, &snapshot, &bag, || &body);
         }
-        let denial = denials.list(&vocabulary).remove(0);
-        let expected =
-            if name == "request.headers" { format!("{MASKED}…") } else { "a".repeat(MAX_VALUE) + "…" };
-        assert!(denial.message == expected || denial.message == MASKED, "{name}: {}", denial.message);
+        let shown = denials.list(&vocabulary).remove(0).message;
+        match name == "request.headers" {
+            true => assert_eq!(shown.replace(MASKED, ""), "…", "{name}: {shown}"),
+            false => assert_eq!(shown, "a".repeat(MAX_VALUE) + "…", "{name}"),
+        }
     }
     let requests = [
         (OwnedValue::StringMap(tokens), "-".repeat(940_000), "…"),
