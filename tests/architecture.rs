@@ -260,10 +260,6 @@ const SPAWNERS: &[(&str, &str)] = &[
         "src/core/base/src/looks.rs",
         "looks at files, which may hang for good: who waits gives up; a panic is a look that found nothing",
     ),
-    (
-        "src/core/net/src/socket_file.rs",
-        "the removal of one file, which may hang for good: who ends waits for a second; a panic is a file that stays",
-    ),
     ("src/cmd/call/load.rs", "a client: a JoinSet that ends with the command"),
 ];
 

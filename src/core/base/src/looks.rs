@@ -36,6 +36,11 @@ impl Looks {
         Self { is_looking: Arc::default(), runtime: Some(runtime.clone()) }
     }
 
+    /// With a thread of its own for each look: for what ends, perhaps after its runtime.
+    pub fn on_threads() -> Self {
+        Self { is_looking: Arc::default(), runtime: None }
+    }
+
     /// Begins a look on a thread, and calls `ended` after it; if it panics, `ended` is dropped. False while an earlier one goes on.
     pub fn begin(&self, look: impl FnOnce() + Send + 'static, ended: impl FnOnce() + Send + 'static) -> bool {
         if std::mem::replace(&mut *self.is_looking.lock(), true) {
@@ -63,6 +68,13 @@ impl Looks {
         !is_begun || tokio::time::timeout(limit, end).await.is_ok()
     }
 
+    /// As [`within`](Self::within), for threads that may wait.
+    pub fn wait(&self, limit: Duration, look: impl FnOnce() + Send + 'static) -> bool {
+        let (ended, end) = std::sync::mpsc::sync_channel(1);
+        let is_begun = self.begin(look, move || _ = ended.try_send(()));
+        !is_begun || end.recv_timeout(limit) != Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+    }
+
     /// Calls it if a look goes on, which does not end meanwhile.
     pub fn if_looking(&self, call: impl FnOnce()) {
         let is_looking = self.is_looking.lock();
@@ -80,6 +92,19 @@ mod tests {
 
     /// Longer than anything that is waited for takes on a busy machine.
     const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_thread_waits_for_a_look_as_long_as_it_says() {
+        let looks = Looks::on_threads();
+        let (done, hangs) = std::sync::mpsc::channel::<()>();
+        assert!(looks.wait(MINUTE, || {}));
+        assert!(!looks.wait(Duration::from_millis(10), move || _ = hangs.recv()));
+        let looked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&looked);
+        assert!(looks.wait(MINUTE, move || _ = counted.fetch_add(1, Ordering::Relaxed)));
+        assert_eq!(looked.load(Ordering::Relaxed), 0, "one goes on already");
+        drop(done);
+    }
 
     #[tokio::test]
     async fn nobody_waits_for_a_look_that_hangs() {

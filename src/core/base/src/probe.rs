@@ -217,7 +217,7 @@ impl Conditions {
 /// How long the start and the end wait for the file system.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Maintains one probe file. Dropping it without [`close`](Self::close) leaves the file behind.
+/// Maintains one probe file. Dropping it without [`close`](Self::close) leaves the file behind, unless an update goes on.
 #[derive(Debug)]
 pub struct FileProbe {
     file: Arc<ProbeFile>,
@@ -246,9 +246,9 @@ impl FileProbe {
         let task = Task::restarted("probe file").of(Self::name_of(&path));
         let stop = CancellationToken::new();
         let file = Arc::new(ProbeFile { path, availability, stop: stop.clone(), looks: Looks::on(runtime) });
-        let (ended, end) = std::sync::mpsc::sync_channel(1);
-        file.begin(move || _ = ended.try_send(()));
-        let _ = end.recv_timeout(PATIENCE);
+        let updated = Arc::clone(&file);
+        // A file system that hangs makes the file stale, which is what a probe looks at.
+        let _ = file.looks.wait(PATIENCE, move || updated.update());
         let period = (interval / 2).max(Duration::from_millis(1));
         let ticking = Arc::clone(&file);
         let ticker = task.spawn_on(runtime, stop, move || {

@@ -129,7 +129,7 @@ pub(crate) fn mask_beginning(
         }
     }
     match found.len() > MAX_FOUND {
-        true => Beginning { text: MASKED.to_owned(), is_masked: true, goes_on: false },
+        true => Beginning { text: MASKED.to_owned(), goes_on: false },
         false => window.masked(&found),
     }
 }

@@ -53,7 +53,6 @@ impl SocketFile {
 
     /// Removes the file, unless another one is in its place. A file system that does not answer within a second keeps it.
     pub(crate) fn remove(&self) {
-        let (ended, end) = std::sync::mpsc::sync_channel(1);
         let file = self.clone();
         let remove = move || {
             hang_if_injected();
@@ -61,11 +60,8 @@ impl SocketFile {
                 // It may be removed already.
                 let _ = std::fs::remove_file(&file.path);
             }
-            let _ = ended.try_send(());
         };
-        if std::thread::Builder::new().name("files".to_owned()).spawn(remove).is_ok() {
-            let _ = end.recv_timeout(PATIENCE);
-        }
+        let _ = Looks::on_threads().wait(PATIENCE, remove);
     }
 }
 

@@ -23,8 +23,6 @@ pub struct Window<'t> {
 pub struct Beginning {
     /// The text; a byte that is no UTF-8 is `\u{fffd}`.
     pub text: String,
-    /// Whether it has a mask.
-    pub is_masked: bool,
     /// Whether the text goes on after it.
     pub goes_on: bool,
 }
@@ -68,7 +66,7 @@ impl<'t> Window<'t> {
     /// After a secret that is longer than what is looked at, nothing is shown.
     pub fn masked(&self, secrets: &[String]) -> Beginning {
         if self.is_whole() && secrets.iter().any(|secret| self.unquoted(secret)) {
-            return Beginning { text: MASKED.to_owned(), is_masked: true, goes_on: false };
+            return Beginning { text: MASKED.to_owned(), goes_on: false };
         }
         let text = &*self.text;
         let mut spans = by_form(text, !self.is_whole());
@@ -80,9 +78,8 @@ impl<'t> Window<'t> {
             );
         }
         let most = text.floor_char_boundary(self.most);
-        let is_masked = spans.iter().any(|(start, _)| *start < most);
         let (shown, end) = masked(text, spans, most);
-        Beginning { text: shown, is_masked, goes_on: end < self.whole }
+        Beginning { text: shown, goes_on: end < self.whole }
     }
 }
 
@@ -129,7 +126,6 @@ mod tests {
             assert!(!shown.goes_on, "{text}");
             let shown = Window::of(text.as_bytes(), 200).masked(&[]);
             assert_eq!(shown.text, mask_text(text));
-            assert_eq!(shown.is_masked, shown.text != text);
         }
     }
 
@@ -163,10 +159,7 @@ mod tests {
             let shown = beginning(&text, &[], most);
             assert_eq!((shown.text.chars().count(), shown.goes_on), (most / 2, true), "{most}");
         }
-        assert_eq!(
-            beginning("ää", &[], 4),
-            Beginning { text: "ää".to_owned(), is_masked: false, goes_on: false }
-        );
+        assert_eq!(beginning("ää", &[], 4), Beginning { text: "ää".to_owned(), goes_on: false });
         let none = [0xff; 3000];
         assert_eq!(Window::of(&none, 9).masked(&[]).text, "\u{fffd}".repeat(3));
         let long = Window::of(&none, 9);

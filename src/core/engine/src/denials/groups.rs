@@ -165,7 +165,7 @@ fn shown(value: Option<(&'static str, Value<'_>)>, snapshot: &Snapshot) -> Strin
         },
         // Entries of a descriptor: each is masked by its own key.
         Value::StringMap(map) => {
-            let mut all = Beginning { text: String::new(), is_masked: false, goes_on: false };
+            let mut all = Beginning { text: String::new(), goes_on: false };
             for (key, value) in map.entries {
                 if all.text.len() > MAX_TEXT {
                     all.goes_on = true;
