@@ -15,7 +15,7 @@ use mixer_base::shard;
 use mixer_base::time::Moment;
 
 /// Most groups of a shard. Beyond it, the one with the fewest denials gives way: callers who make up names push out each other. Its denials go
-/// on to count for what refused them, as [`OTHERS`].
+/// on to count for what refused them, as `OTHERS`.
 pub const MAX_GROUPS: usize = 128;
 /// Most groups of others of a shard; beyond it, their denials have no group.
 const MAX_OTHERS: usize = 64;
@@ -60,7 +60,7 @@ pub struct DenialGroup {
     pub kind: DenialKind,
     /// Its name, as in [`Denial`](super::Denial).
     pub by: String,
-    /// The service that was called; empty if the requests do not say, and [`OTHERS`] of groups that gave way. Secret values are masked.
+    /// The service that was called; empty if the requests do not say, and `OTHERS` of groups that gave way. Secret values are masked.
     pub service: String,
     /// Who called it; likewise.
     pub caller: String,
