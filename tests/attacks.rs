@@ -13,6 +13,8 @@ mod support;
 mod accounts;
 #[path = "attacks/bodies.rs"]
 mod bodies;
+#[path = "attacks/denials.rs"]
+mod denials;
 #[path = "attacks/descriptors.rs"]
 mod descriptors;
 #[path = "attacks/figures.rs"]
@@ -47,7 +49,7 @@ mod streams;
 mod words;
 
 /// The attacks, in the order of the table of their figures.
-const ATTACKS: [&str; 46] = [
+const ATTACKS: [&str; 50] = [
     "empty records",
     "20 000 empty records",
     "1 000 records x 400 metrics",
@@ -65,6 +67,10 @@ const ATTACKS: [&str; 46] = [
     "80 000 quotas",
     "a quota of 1 MB",
     "64 quotas with an id of 1 MB",
+    "denials with 1 000 secrets",
+    "denials with 230 000 parameters",
+    "denials of callers with names of 1 MB",
+    "denials with 4 000 entries of a long name",
     "slow readers",
     "INITIAL_WINDOW_SIZE",
     "dynamic tables",

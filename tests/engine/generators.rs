@@ -562,3 +562,46 @@ fn a_quota_of_a_generated_map_is_not_taken_from_what_a_proxy_keeps() {
     request.insert("m", [("k", "own")]);
     assert_eq!(ask(&request).1, 10_000);
 }
+
+/// What a generator made is not part of the request: whoever reads a record of a denial, or finds the answer in the cache, does not know it.
+#[test]
+fn a_secret_that_a_generator_made_is_masked_in_records_of_denials() {
+    let generator = Generator {
+        condition: String::new(),
+        uid: r#"s2 | "c""#,
+        port: "1",
+        bindings: [("session.token", r#""hunter2hunter2""#)].into(),
+        ignores: false,
+    };
+    let text = configuration(&[generator], &[])
+        + r#"---
+kind: attributemanifest
+metadata: {name: sessions, namespace: istio-system}
+spec: {attributes: {session.token: {valueType: STRING}}}
+---
+kind: handler
+metadata: {name: known, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {overrides: [none], blacklist: false}}
+---
+kind: instance
+metadata: {name: token, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: session.token}}
+---
+kind: rule
+metadata: {name: known, namespace: istio-system}
+spec: {actions: [{handler: known, instances: [token]}]}
+"#;
+    for has_cache in [false, true] {
+        let stage = Stage::new(&text, has_cache);
+        for _ in 0..2 {
+            let answer = stage.check(encoded(&OwnedAttributes::from_iter([("s2", "b")]))).unwrap();
+            let message = answer.precondition.unwrap().status.unwrap().message;
+            assert!(message.contains("hunter2hunter2"), "the caller is told: {message}");
+        }
+        let published = stage.runtime.load_full();
+        let denials = published.denials.list(&published.routes.snapshot().vocabulary);
+        let shown: Vec<_> = denials.iter().map(|denial| (denial.cached, denial.message.as_str())).collect();
+        let message = "known.handler.istio-system:*** is not whitelisted";
+        assert_eq!(shown, [(has_cache, message), (false, message)]);
+    }
+}

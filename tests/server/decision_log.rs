@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+use crate::signals::{configuration, on};
+use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
+use crate::support::rpc::{Client, mixer as wire};
 use crate::support::{DEADLINE, Server, http, run_mixer as mixer, sample_configuration, wait_for};
 
 /// Why the decision log is degraded; empty if it is not.
@@ -68,4 +71,108 @@ fn refusals_from_the_check_cache_name_the_rule_that_refused() {
     assert!(by(0).contains(&"unwelcome-client.rule.istio-system".into()), "{text}");
     assert_eq!(by(1), ["unwelcome-client.rule.istio-system"], "{text}");
     assert!(by(3).is_empty(), "nothing refused: {text}");
+}
+
+/// Conditions, a metric and a quota that convert what is secret.
+const CONVERTING: &str = r#"
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: refuse, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: address, namespace: istio-system, annotations: {mixer.dev/on-error: deny}}
+spec: {match: 'ip(request.headers["x-api-key"] | "1.1.1.1") == ip("1.2.3.4")', actions: [{handler: refuse, instances: [nothing]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: page, namespace: istio-system, annotations: {mixer.dev/on-error: deny}}
+spec: {match: 'uri(request.headers["x-password"] | "http://b") == uri("http://a")', actions: [{handler: refuse, instances: [nothing]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: seen, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: "1", dimensions: {from: 'ip(request.headers["authorization"])'}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: print, namespace: istio-system}
+spec: {compiledAdapter: stdio, params: {}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: seen, namespace: istio-system}
+spec: {match: 'request.headers["authorization"] != ""', actions: [{handler: print, instances: [seen]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: calls, namespace: istio-system}
+spec: {compiledTemplate: quota, params: {dimensions: {from: 'ip(request.headers["cookie"] | "1.1.1.1")'}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: limit, namespace: istio-system}
+spec: {compiledAdapter: memquota, params: {quotas: [{name: calls.instance.istio-system, maxAmount: 10, validDuration: 1s}]}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: calls, namespace: istio-system}
+spec: {actions: [{handler: limit, instances: [calls]}]}
+"#;
+
+/// Errors repeat what could not be converted: as it is, in quotes with escapes, and cut.
+#[test]
+fn no_secret_that_an_error_repeats_is_in_a_log_or_on_a_page() {
+    let directory = configuration(CONVERTING);
+    let decisions = directory.path().join("decisions");
+    let flags = ["--decision-log", decisions.to_str().expect("UTF-8"), "--decision-log-select", "all"];
+    let mut server = on(&directory).native().with(&flags).start();
+    let mut client = Client::new(&server.address()).expect("a client");
+    let secrets = [
+        "hunter2-x".to_owned(),
+        "hunter2\"\\x\ty".to_owned(),
+        "hunter2\u{e9}\u{1}z".to_owned(),
+        "%zzhunter2\"\u{1}".to_owned(),
+        format!("hunter2{}", "b".repeat(4100)),
+        "hunter2".repeat(1300),
+    ];
+    let attributes = |header: &str, secret: &str| {
+        let map = [(header.to_owned(), secret.to_owned())].into();
+        let named = [("request.headers".to_owned(), Attribute::StringMap(map))];
+        Some(encode_alone(&Attributes::from(named), Words::of_message()))
+    };
+    for secret in &secrets {
+        for header in ["x-api-key", "x-password"] {
+            let attributes = attributes(header, secret);
+            // Some are addresses of pages.
+            client.check(&wire::CheckRequest { attributes, ..Default::default() }, None).expect("an answer");
+        }
+        let params = wire::check_request::QuotaParams { amount: 1, best_effort: true };
+        let (attributes_of_quota, quotas) =
+            (attributes("cookie", secret), [("calls".to_owned(), params)].into());
+        let check = wire::CheckRequest { attributes: attributes_of_quota, quotas, ..Default::default() };
+        client.check(&check, None).expect("an answer");
+        let attributes = attributes("authorization", secret).into_iter().collect();
+        let report = wire::ReportRequest { attributes, ..Default::default() };
+        client.report(&report, None).expect_err("the dimension cannot be converted");
+    }
+    let pages = ["/denialj/", "/denialz/", "/", "/callz/", "/rulez/", "/handlerz/"];
+    let pages = pages.map(|page| http("GET", &server.ctrlz_url(page), "").expect("a page").body);
+    assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
+    let log = server.log();
+    for told in ["Report failed", "Quota failure"] {
+        assert!(log.contains(told), "{log}");
+    }
+    let decisions = std::fs::read_to_string(&decisions).expect("they were written");
+    assert!(decisions.contains("could not convert"), "{decisions}");
+    for text in pages.iter().chain([&log, &decisions]) {
+        let shown = text.find("hunter2").map(|at| text.get(at.saturating_sub(200)..).unwrap_or(text));
+        assert_eq!(shown, None);
+    }
 }

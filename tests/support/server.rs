@@ -245,6 +245,11 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.ports.monitoring)
     }
 
+    /// URL of a page of ControlZ.
+    pub(crate) fn ctrlz_url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.ports.ctrlz)
+    }
+
     /// What the server has printed so far.
     pub(crate) fn log(&self) -> String {
         let bytes = std::fs::read(&self.log).unwrap_or_default();

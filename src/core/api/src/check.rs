@@ -18,6 +18,7 @@ use mixer_engine::check_cache::{CachedAnswer as _, CheckAnswer, CheckCache, Miss
 use mixer_engine::denials::{DeniedBy, Refusal};
 use mixer_engine::dispatch::{DispatchContext, DispatchError, Protocol, QuotaRequest, Trace};
 use mixer_engine::runtime::Published;
+use mixer_engine::secret_values::SecretValues;
 
 /// Answers a CheckRequest.
 pub(super) async fn respond(
@@ -72,7 +73,7 @@ pub(super) fn decode<'a>(
 ) -> Result<CheckRequest<'a>, GrpcError> {
     let request = CheckRequest::decode_bounded(body, limits.quotas, arena).map_err(GrpcError::of_request)?;
     check_global_word_count(request.global_word_count)
-        .map_err(|error| GrpcError::refused(Code::Internal, error.to_string()))?;
+        .map_err(|error| GrpcError::misunderstood(Code::Internal, error.to_string()))?;
     Ok(request)
 }
 
@@ -101,13 +102,17 @@ fn cached_response(
         if answer.status_code == 0 && !request.quotas.is_empty() {
             return None;
         }
-        if answer.status_code != 0 {
-            if let Some(trace) = trace {
-                trace.borrow_mut().refused_from_cache(answer.refused_by.as_ref());
-            }
+        let is_refused = answer.status_code != 0;
+        if let Some(trace) = trace {
+            let refuser = answer.refused_by.as_ref().filter(|_| is_refused);
+            trace.borrow_mut().answered_from_cache(refuser, answer.made_secrets.as_ref());
+        }
+        if is_refused {
+            // This request is not the one that the generators made them for.
+            let message = SecretValues::masked(answer.made_secrets.as_deref(), &answer.status_message);
             let refusal = Refusal {
                 code: answer.status_code,
-                message: &answer.status_message,
+                message: &message,
                 by: DeniedBy::rule(answer.refused_by.as_ref()),
                 cached: true,
             };
@@ -137,7 +142,9 @@ async fn decide<'a>(
     let global_word_count = request.global_word_count;
     let status = Status::default();
     let (refused_by, ungranted) = (None, Ungranted::default());
-    let mut response = ResponseBuilder { global_word_count, status, refused_by, ungranted, out, protocol };
+    let secrets = &*published.routes.snapshot().secrets;
+    let mut response =
+        ResponseBuilder { global_word_count, status, refused_by, ungranted, out, protocol, secrets };
     pipeline::decide(published, &mut bag, cache, quotas, &mut response, context).await.map_err(|error| {
         match error {
             PhaseError::Preprocess(error) => {

@@ -160,6 +160,7 @@ impl Observation<'_> {
                     .collect(),
                 snapshot: trace.snapshot,
                 secrets: trace.secrets.clone(),
+                made_secrets: trace.made_secrets.clone(),
                 decided: trace.decided,
                 ..DispatchTrace::default()
             };

@@ -15,11 +15,14 @@ use super::worker::{CallScope, Pace, SLICE, SliceEnd, WORK_PER_TURN, WorkerConte
 use crate::load_shedding::{self, Demand};
 use mixer_attribute::request::{RecordLimits, ReportDecoder, ReportRequest, check_global_word_count};
 use mixer_attribute::{AttributeBag, RecordSlices, ReportRecords};
+use mixer_base::rate_limit::RateLimit;
+use mixer_base::secrets::SecretNames;
 use mixer_engine::adapter::join_errors;
 use mixer_engine::dispatch::{
     self, DispatchContext, ReportCollector, Trace, TracedPhase, trace_started, trace_step,
 };
 use mixer_engine::runtime::Published;
+use mixer_engine::secret_values::for_log;
 
 /// Most bytes of long texts of the records of a report, repeated references to one word included.
 const MAX_TEXT: usize = 64 << 20;
@@ -93,7 +96,7 @@ async fn deliver<'a>(
     mut pace: Pace<'_>,
 ) -> Result<(), GrpcError> {
     check_global_word_count(request.global_word_count)
-        .map_err(|error| GrpcError::refused(Code::Internal, error.to_string()))?;
+        .map_err(|error| GrpcError::misunderstood(Code::Internal, error.to_string()))?;
     let CallScope { published, context, arena } = scope;
     let vocabulary = &published.routes.snapshot().vocabulary;
     let mut errors = ReportErrors::default();
@@ -110,7 +113,7 @@ async fn deliver<'a>(
         Box::pin(deliver_slices(worker, scope, slices, call, &mut errors, &mut pace)).await?;
     }
     let Some(text) = errors.text() else { return Ok(()) };
-    tracing::error!(target: "api", "Report failed: {text}");
+    tracing::error!(target: "api", "Report failed: {}", errors.logged());
     let code = if errors.is_stopping { Code::Unavailable } else { Code::Unknown };
     Err(GrpcError::new(code, errors.message().unwrap_or(text)))
 }
@@ -218,7 +221,8 @@ impl<'a, 'd> Delivery<'a, 'd> {
         pace: &mut Pace<'_>,
     ) {
         let collected = collect(self.published, bag, &mut self.collector, self.context);
-        errors.extend(pace.run(collected).await);
+        let failures = pace.run(collected).await;
+        errors.extend_of(failures, bag, &self.published.routes.snapshot().secrets);
     }
 
     /// Counts a record of so many bytes that was taken. Gives way to other calls, and delivers what was collected, if that is due.
@@ -270,6 +274,8 @@ impl<'a, 'd> Delivery<'a, 'd> {
 #[derive(Debug, Default)]
 pub struct ReportErrors {
     kept: Vec<String>,
+    /// The first failures as the log may have them: without what is secret in their records.
+    logged: Vec<String>,
     /// Bytes of the kept texts.
     bytes: usize,
     count: usize,
@@ -283,22 +289,43 @@ const SEPARATOR: &str = "\n\t* ";
 impl ReportErrors {
     /// Failures whose texts are kept.
     const MAX_KEPT: usize = 100;
+    /// Failures of records that the log has.
+    const MAX_LOGGED: usize = 3;
     /// Bytes of texts after which no more are kept, and to which one is cut.
     const MAX_BYTES: usize = 64 << 10;
 
-    /// Adds failures.
+    /// Adds failures that have nothing of a record.
     pub fn extend(&mut self, errors: impl IntoIterator<Item = String>) {
-        for mut error in errors {
-            self.count += 1;
-            if self.kept.len() < Self::MAX_KEPT && self.bytes < Self::MAX_BYTES {
-                if error.len() > Self::MAX_BYTES {
-                    error.truncate(error.floor_char_boundary(Self::MAX_BYTES));
-                    error.push('…');
-                    error.shrink_to_fit();
-                }
-                self.bytes += error.len();
-                self.kept.push(error);
+        for error in errors {
+            if self.logged.len() < Self::MAX_LOGGED {
+                self.logged.push(error.clone());
             }
+            self.keep(error);
+        }
+    }
+
+    fn keep(&mut self, mut error: String) {
+        self.count += 1;
+        if self.kept.len() < Self::MAX_KEPT && self.bytes < Self::MAX_BYTES {
+            if error.len() > Self::MAX_BYTES {
+                error.truncate(error.floor_char_boundary(Self::MAX_BYTES));
+                error.push('…');
+                error.shrink_to_fit();
+            }
+            self.bytes += error.len();
+            self.kept.push(error);
+        }
+    }
+
+    /// Adds failures of a record, in which this is secret.
+    pub fn extend_of(&mut self, errors: Vec<String>, bag: &AttributeBag<'_>, names: &SecretNames) {
+        /// Callers choose how many records fail, and how large they are.
+        static SHOWN: RateLimit = RateLimit::new(20);
+        for error in errors {
+            if self.logged.len() < Self::MAX_LOGGED && SHOWN.admit().is_some() {
+                self.logged.push(for_log(&error, bag, names));
+            }
+            self.keep(error);
         }
     }
 
@@ -307,7 +334,13 @@ impl ReportErrors {
         self.count
     }
 
-    /// The failures in Istio Mixer's form, for the log; `None` if there are none.
+    /// The first failures in Istio Mixer's form for the log, and the number of the others; empty without failures. Those of records are
+    /// without what is secret in them, and at most twenty a second.
+    pub fn logged(&self) -> String {
+        self.of_first(&self.logged).unwrap_or_default()
+    }
+
+    /// The failures in Istio Mixer's form; `None` if there are none.
     pub fn text(&self) -> Option<String> {
         self.of_first(&self.kept)
     }

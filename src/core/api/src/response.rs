@@ -9,6 +9,7 @@ use mixer_attribute::response::{
     HeaderAction, HeaderOperation, Precondition, RouteDirective, push_precondition,
 };
 use mixer_attribute::{AttributeBag, Reads};
+use mixer_base::secrets::SecretNames;
 use mixer_engine::adapter::Status;
 use mixer_engine::check_cache::CheckAnswer;
 use mixer_engine::dispatch::{self, CheckOutcome, Protocol};
@@ -16,7 +17,7 @@ use mixer_engine::routing::Refuser;
 use mixer_engine::snapshot::HeaderOperationKind;
 
 /// Encodes a CheckResponse as the phases complete.
-pub(super) struct ResponseBuilder {
+pub(super) struct ResponseBuilder<'s> {
     /// Number of global words that the client knows.
     pub(super) global_word_count: u32,
     /// The status of the check.
@@ -29,9 +30,11 @@ pub(super) struct ResponseBuilder {
     pub(super) out: Vec<u8>,
     /// [`DecisionSink::protocol`].
     pub(super) protocol: Protocol,
+    /// What is secret in requests, for the log.
+    pub(super) secrets: &'s SecretNames,
 }
 
-impl DecisionSink for ResponseBuilder {
+impl DecisionSink for ResponseBuilder<'_> {
     type Answer = CheckAnswer;
 
     fn protocol(&self) -> Protocol {
@@ -63,6 +66,7 @@ impl DecisionSink for ResponseBuilder {
                 valid_use_count: outcome.valid_use_count,
                 references,
                 directive: outcome.directive.as_ref().and_then(encode_directive),
+                made_secrets: outcome.made_secrets.clone(),
             };
             answer.push(outcome.valid_duration, &mut self.out);
             Cacheable { answer, valid: outcome.valid_duration.to_std_or_zero() }
@@ -75,7 +79,7 @@ impl DecisionSink for ResponseBuilder {
     }
 }
 
-impl ResponseBuilder {
+impl ResponseBuilder<'_> {
     /// The reads that the client is told of.
     fn reads(&self) -> Reads {
         if self.protocol == Protocol::IstioMixer { Reads::Received } else { Reads::All }

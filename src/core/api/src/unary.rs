@@ -112,6 +112,8 @@ pub struct Unanswered<'m> {
     pub received: usize,
     /// Whether it was refused before anything was done for it.
     pub is_refused: bool,
+    /// The status of an error that its message cannot be understood, whatever it is answered with.
+    misunderstood: Option<Code>,
 }
 
 impl<'m> Unanswered<'m> {
@@ -121,7 +123,15 @@ impl<'m> Unanswered<'m> {
         shedder: Option<&'m LoadShedder>,
         started: Instant,
     ) -> Self {
-        Self { counters, shedder, started, arrival_micros: 0, received: 0, is_refused: false }
+        Self {
+            counters,
+            shedder,
+            started,
+            arrival_micros: 0,
+            received: 0,
+            is_refused: false,
+            misunderstood: None,
+        }
     }
 
     /// Its message is there: what it takes from now on is a sample for load shedding.
@@ -132,9 +142,11 @@ impl<'m> Unanswered<'m> {
         }
     }
 
-    /// Notes whether the call was refused before anything was done for it.
+    /// Notes whether the call was refused before anything was done for it, and whether its message cannot be understood.
     pub fn note<T>(&mut self, result: &Result<T, GrpcError>) {
         self.is_refused = result.as_ref().is_err_and(|error| error.is_refusal);
+        self.misunderstood =
+            result.as_ref().err().filter(|error| error.is_misunderstood).map(|error| error.code);
     }
 
     /// Records the call with its status, latency, and the bytes of its messages.
@@ -156,6 +168,9 @@ impl<'m> Unanswered<'m> {
     fn record(&self, code: Code, took: Duration, sent: usize) {
         if let Some(counters) = self.counters {
             counters.record(code as i32, took, self.received, sent);
+            if let Some(code) = self.misunderstood {
+                counters.misunderstood(code as i32);
+            }
         }
     }
 

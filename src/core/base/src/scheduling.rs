@@ -1,5 +1,7 @@
 //! How the system schedules threads that answer calls, and those that give way to them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// The time slice of a thread that answers calls.
 const SLICE: std::time::Duration = std::time::Duration::from_micros(100);
 
@@ -10,19 +12,27 @@ const SLICE: std::time::Duration = std::time::Duration::from_micros(100);
 /// Linux has this since 6.12 (`sched_setattr(2)`, `sched_runtime` of SCHED_OTHER). Elsewhere, and under another policy, nothing
 /// changes.
 pub fn prefer_short_waits() {
+    CALLS_WAIT.store(true, Ordering::Relaxed);
     #[cfg(target_os = "linux")]
     linux::set_slice(SLICE);
 }
+
+/// Whether threads of this process answer calls. A process without any yields to nobody: on a busy machine each yield gives all of its share to
+/// other programs.
+static CALLS_WAIT: AtomicBool = AtomicBool::new(false);
 
 /// How long a thread that does long work goes on before others may run, see [`let_others_run`].
 const STRETCH: std::time::Duration = std::time::Duration::from_micros(50);
 
 /// Lets the threads that wait for this core run, if the calling thread has not done so for 50 us. Long work that no call waits for, such as
 /// rendering a large text, calls it after each small part: when a worker wakes up the system may let the running thread go on until its next
-/// tick (1 to 4 ms), but not past this. Costs a reading of the clock, and a system call in 50 us.
+/// tick (1 to 4 ms), but not past this. Nothing happens in a process without threads that [answer calls](prefer_short_waits). Costs a reading of the clock, and a system call in 50 us.
 pub fn let_others_run() {
     thread_local! {
         static SINCE: std::cell::Cell<Option<std::time::Instant>> = const { std::cell::Cell::new(None) };
+    }
+    if !CALLS_WAIT.load(Ordering::Relaxed) {
+        return;
     }
     let now = std::time::Instant::now();
     let goes_on = SINCE.get().is_some_and(|since| now.saturating_duration_since(since) < STRETCH);

@@ -29,7 +29,7 @@ pub use address::{is_address, mask_address};
 pub use beginning::{Beginning, Window};
 pub use document::{has_masked, is_name_of_pair, is_value_of_pair, mask_annotations, mask_document};
 use known::MIN_SECRET_LEN;
-pub use known::mask_known;
+pub use known::{forms, mask_known};
 pub use names::SecretNames;
 pub use source::mask_source;
 pub use variables::{declare_variable, mask_variable};
@@ -272,7 +272,8 @@ pub fn mask_arguments(arguments: impl IntoIterator<Item = String>) -> Vec<String
             Some((name, _)) if is_flag && is_secret(name) => format!("{name}={MASKED}"),
             None if is_flag && is_secret(&argument) => {
                 hide_next = true;
-                argument
+                // A very long one counts as one of a secret, whatever it is.
+                mask_text(&argument).into_owned()
             }
             Some((name, value)) if is_flag && (is_address(name) || value.contains("://")) => {
                 format!("{name}={}", mask_address(value))

@@ -303,7 +303,10 @@ impl Denials {
             (request.len() > room).then(|| attributes::fitting(bag, &referenced, &snapshot.secrets, room));
         // What is secret in the message is known of the whole request alone, and of a part of a secret it is not known later.
         let (text, is_cut) = match reduced.is_none() && refusal.message.len() <= MAX_VALUE {
-            true => (Cow::Borrowed(refusal.message), false),
+            true => {
+                let made = SecretValues::made(bag, &snapshot.secrets);
+                (SecretValues::masked(made.as_ref(), refusal.message), false)
+            }
             false => {
                 let shown = mask_beginning(refusal.message, MAX_VALUE, bag, &snapshot.secrets);
                 (Cow::Owned(shown.text), shown.goes_on)

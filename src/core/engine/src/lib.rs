@@ -12,6 +12,6 @@ pub mod explain;
 pub mod handler;
 pub mod routing;
 pub mod runtime;
-mod secret_values;
+pub mod secret_values;
 pub mod snapshot;
 pub mod template;

@@ -150,7 +150,7 @@ impl TextTest {
     /// Whether it holds, or is not known to hold not: beyond the [limit](AttributeBag::count_search) of a request nothing is searched, and the
     /// length of a text saves nobody a charge.
     pub(crate) fn may_hold(&self, text: &[u8], bag: &AttributeBag<'_>) -> bool {
-        if matches!(self, TextTest::Regex(_)) && !bag.count_search(text) {
+        if matches!(self, TextTest::Regex(_)) && !bag.count_search(text.len()) {
             let (bytes, limit) = (text.len(), bag.search_limit());
             mixer_base::warn_limited!(
                 1,

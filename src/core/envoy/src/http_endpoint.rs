@@ -306,9 +306,9 @@ impl Endpoint {
         call.arrived(body.len());
         let response = match (&head.method, path) {
             (&Method::POST, http_paths::JSON) => {
-                let (response, is_refused) = json::should_rate_limit(&self.service, &self.pool, &body).await;
-                call.is_refused = is_refused;
-                response
+                let (response, result) = json::should_rate_limit(&self.service, &self.pool, &body).await;
+                call.note(&result);
+                return (result.err().map_or(Code::Ok, |error| error.code), response);
             }
             (&Method::GET, http_paths::ACTIVE_LIMITS) => {
                 self.page.answer(self.shared.runtime(), &head.headers).await
@@ -319,7 +319,7 @@ impl Endpoint {
                 "not found; this port serves POST /json, GET /rlconfig and GET /healthcheck\n",
             ),
         };
-        let is_answer = matches!(response.status().as_u16(), 200 | 429);
+        let is_answer = response.status() == StatusCode::OK;
         (if is_answer { Code::Ok } else { Code::Unknown }, response)
     }
 

@@ -414,6 +414,9 @@ impl<'t> Parser<'t> {
             _ if self.text.get(..self.token.span.start).is_some_and(ends_in_not) => {
                 "write (condition) == false for `not`"
             }
+            (TokenKind::Identifier, "not" | "NOT") => {
+                "write (condition) == false for `not`, and a != \"x\" && a != \"y\" for `not in` a list of values"
+            }
             (TokenKind::Identifier, "or" | "OR") => "write || for `or`, and a | b for a default",
             (TokenKind::Identifier, "in")
                 if self.text.get(self.token.span.start..).is_some_and(is_in_list) =>

@@ -107,6 +107,10 @@ fn errors_have_hints() {
     for (text, hint) in [
         ("s1 = \"x\"", "compare with =="),
         ("b1 and b2", "write && for `and`"),
+        (
+            "s1 not in [\"a\"]",
+            "write (condition) == false for `not`, and a != \"x\" && a != \"y\" for `not in` a list of values",
+        ),
         ("b1\n&& b2", "a line that is to be continued must end with an operator, a comma or an open bracket"),
         ("s1 == “x”", "write strings between plain quotation marks: \"text\""),
         ("s1 == 'xy'", "write strings between double quotes: \"text\""),

@@ -18,6 +18,8 @@ pub(super) struct CallsInfo {
     calls: u64,
     failed: u64,
     failed_by_status: BTreeMap<&'static str, u64>,
+    /// Those of them whose message cannot be understood.
+    misunderstood_by_status: BTreeMap<&'static str, u64>,
     /// Failed calls of Envoy that `errorMode` allowed, and those that it denied.
     failed_allowed: u64,
     failed_denied: u64,
@@ -55,6 +57,7 @@ pub(super) fn json(server: &Server) -> CallsInfo {
         unanswered_per_second: trend.unanswered.now(),
         shed_per_second: trend.shed.now(),
         failed_by_status: trend.outcomes.failed,
+        misunderstood_by_status: trend.outcomes.misunderstood,
         methods,
     }
 }
@@ -132,11 +135,17 @@ pub(super) fn rates(trend: &View) -> Markup {
 /// Why calls of a status fail, and the page that has more.
 fn reason(status: &str) -> (&'static str, &'static str, &'static str) {
     match status {
-        "UNAVAILABLE" => ("load shedding, a full pool, or no configuration that serves", "/poolz/", "Pools"),
+        "UNAVAILABLE" => (
+            "load shedding of Mixer's calls, a full pool, or no configuration that serves",
+            "/poolz/",
+            "Pools",
+        ),
         "INTERNAL" => ("a handler, an instance or a condition failed", "/handlerz/", "Handlers"),
-        "RESOURCE_EXHAUSTED" => {
-            ("a message that is too large, a full pool, or no memory", "/poolz/", "Pools")
-        }
+        "RESOURCE_EXHAUSTED" => (
+            "load shedding of Envoy's calls, a message that is too large, a full pool, or no memory",
+            "/poolz/",
+            "Pools",
+        ),
         "DEADLINE_EXCEEDED" => (
             "the deadline of the caller passed, or its message did not arrive in time",
             "/latencyz/",
@@ -166,8 +175,8 @@ fn reasons(server: &Server, outcomes: &Outcomes) -> Markup {
                             td data-label="Reason" {
                                 (why)
                                 @if *status == "UNAVAILABLE" && withheld { "; " strong { "no configuration serves now" } }
-                                @if *status == "UNAVAILABLE" && server.shedding == Shedding::Enforce {
-                                    "; load shedding refused " (format::count(outcomes.shed))
+                                @if let Some(count) = outcomes.misunderstood.get(status).filter(|_| *status != "INVALID_ARGUMENT") {
+                                    "; the message of " (format::count(*count)) " cannot be understood"
                                 }
                             }
                             td { a href=(path) { (page) } }
@@ -181,6 +190,9 @@ fn reasons(server: &Server, outcomes: &Outcomes) -> Markup {
                     } }
                 }
             } }
+            @if server.shedding == Shedding::Enforce && outcomes.shed > 0 {
+                p { "Load shedding refused " (format::count(outcomes.shed)) " of them: those of Mixer's clients with " code { "UNAVAILABLE" } ", those of Envoy with " code { "RESOURCE_EXHAUSTED" } "." }
+            }
             @if outcomes.allowed + outcomes.denied > 0 {
                 p { "Of the failed calls of Envoy " code { "errorMode" } " allowed " (format::count(outcomes.allowed)) " and denied " (format::count(outcomes.denied)) "." }
             }

@@ -118,7 +118,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/denialz/",
         title: "Recent Denials",
-        lead: html! { "Denied requests: every one is counted by what refused it, by service and by caller, the most frequent of them by themselves (" (MAX_GROUPS) " a worker) and the others together; at most " (KEPT_A_SECOND) " per second and worker are recorded, and as many of groups that have no record of the last second, " (KEPT) " in total. Secret values are masked." },
+        lead: html! { "Denied requests: every one is counted by what refused it, by service and by caller, the most frequent and the latest of them by themselves (" (MAX_GROUPS) " a worker) and the others together; at most " (KEPT_A_SECOND) " per second and worker are recorded, and as many of groups that have no record of the last second, " (KEPT) " in total. Secret values are masked." },
         json: "/denialj/",
         body: html! {
             div.bar { (format::filter(q, "by rule, service, caller, message or attribute")) }

@@ -85,6 +85,8 @@ pub struct Outcomes {
     pub calls: u64,
     /// Those that failed, by the name of their status. Those of Envoy that `errorMode` decided about are among them.
     pub failed: BTreeMap<&'static str, u64>,
+    /// Those of the failed ones whose message cannot be understood, likewise.
+    pub misunderstood: BTreeMap<&'static str, u64>,
     /// Failed calls of Envoy that `errorMode` allowed.
     pub allowed: u64,
     /// Failed calls of Envoy that `errorMode` denied.
@@ -101,6 +103,11 @@ impl Outcomes {
         self.failed.values().sum()
     }
 
+    /// The number of calls whose message cannot be understood.
+    pub fn not_understood(&self) -> u64 {
+        self.misunderstood.values().sum::<u64>().min(self.failures())
+    }
+
     fn fail(&mut self, status: &'static str, count: u64) {
         if count > 0 {
             *self.failed.entry(status).or_default() += count;
@@ -110,13 +117,15 @@ impl Outcomes {
     /// Those that came after `earlier`.
     fn since(&self, earlier: &Self) -> Self {
         let since = |now: u64, then: u64| now.saturating_sub(then);
-        let failed = self.failed.iter().map(|(status, count)| {
-            let before = earlier.failed.get(status).copied().unwrap_or_default();
-            (*status, since(*count, before))
-        });
+        let by_status = |now: &BTreeMap<&'static str, u64>, then: &BTreeMap<&'static str, u64>| {
+            let before = |status| then.get(status).copied().unwrap_or_default();
+            let all = now.iter().map(|(status, count)| (*status, since(*count, before(status))));
+            all.filter(|(_, count)| *count > 0).collect()
+        };
         Self {
             calls: since(self.calls, earlier.calls),
-            failed: failed.filter(|(_, count)| *count > 0).collect(),
+            failed: by_status(&self.failed, &earlier.failed),
+            misunderstood: by_status(&self.misunderstood, &earlier.misunderstood),
             allowed: since(self.allowed, earlier.allowed),
             denied: since(self.denied, earlier.denied),
             unanswered: since(self.unanswered, earlier.unanswered),
@@ -190,6 +199,12 @@ impl CallCounters {
             let completed = method.completed();
             outcomes.calls += completed.values().sum::<u64>();
             outcomes.unanswered += completed.get(CANCELLED).copied().unwrap_or_default();
+            // All with INVALID_ARGUMENT are.
+            for (status, count) in method.counters.not_understood() {
+                if count > 0 && status != INVALID {
+                    *outcomes.misunderstood.entry(status).or_default() += count;
+                }
+            }
             // `bridge_check_total` has the checks of Envoy that failed, whatever they were answered with.
             if self.checks.iter().any(|check| check.name == method.name) {
                 continue;
@@ -220,6 +235,9 @@ impl CallCounters {
             }
             outcomes.fail(UNKNOWN, count);
         });
+        if let Some(invalid) = outcomes.failed.get(INVALID).copied() {
+            outcomes.misunderstood.insert(INVALID, invalid);
+        }
         outcomes
     }
 }
@@ -271,15 +289,18 @@ impl RecentOutcomes {
 }
 
 fn mostly_answered(recent: &Outcomes, shedding: Shedding) -> Result<(), String> {
-    let invalid = recent.failed.get(INVALID).copied().unwrap_or_default();
-    let calls = recent.calls.saturating_sub(invalid);
-    let failures = recent.failures() - invalid;
+    let misunderstood = recent.not_understood();
+    let calls = recent.calls.saturating_sub(misunderstood);
+    let failures = recent.failures() - misunderstood;
     let lost = failures + recent.unanswered;
     if lost < FEWEST || lost * 2 <= calls {
         return Ok(());
     }
-    let failed = recent.failed.iter().filter(|(status, _)| **status != INVALID);
-    let mut parts: Vec<String> = failed.map(|(status, count)| format!("{count} {status}")).collect();
+    let of_status = |(status, count): (&&'static str, &u64)| {
+        let count = count.saturating_sub(recent.misunderstood.get(status).copied().unwrap_or_default());
+        (count > 0).then(|| format!("{count} {status}"))
+    };
+    let mut parts: Vec<String> = recent.failed.iter().filter_map(of_status).collect();
     if recent.unanswered > 0 {
         parts.push(format!("{} whose callers left before the answer", recent.unanswered));
     }
@@ -331,6 +352,7 @@ mod tests {
         let expected = Outcomes {
             calls: 14,
             failed: BTreeMap::from([("INTERNAL", 1), ("UNAVAILABLE", 5), ("UNKNOWN", 1)]),
+            misunderstood: BTreeMap::new(),
             allowed: 2,
             denied: 1,
             unanswered: 2,
@@ -351,6 +373,8 @@ mod tests {
         record(&metrics, MIXER_CHECK, 14, 2);
         assert_eq!(recent.look(at(1)), Ok(()), "two calls are few");
         record(&metrics, MIXER_CHECK, 3, 90);
+        record(&metrics, MIXER_REPORT, 13, 90);
+        (0..90).for_each(|_| metrics.rpc(MIXER_REPORT).misunderstood(13));
         assert_eq!(recent.look(at(2)), Ok(()), "what cannot be understood is up to the caller");
         record(&metrics, MIXER_CHECK, 14, 1);
         record(&metrics, MIXER_CHECK, 1, 1);

@@ -262,7 +262,7 @@ async fn calls_that_fail_are_told_on_the_overview_and_by_status() {
         }
     }
     let page = fixture.get("/callz/").await;
-    assert!(page.contains("load shedding refused 2"), "{page}");
+    assert!(page.contains("Load shedding refused 2 of them"), "{page}");
     let page = fixture.get("/latencyz/").await;
     assert!(page.contains("4 calls</a> that failed or had no answer"), "{page}");
     let calls: serde_json::Value = serde_json::from_str(&fixture.get("/callj/").await).unwrap();

@@ -1,6 +1,9 @@
 //! What the metrics have of a list.
 
-use mixer_base::metrics::{Counter, Family, Gauge, Metrics};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use mixer_base::metrics::{Collect, Collected, Counter, Family, Metrics};
 
 /// What a fetch ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +27,20 @@ const NAMES: [&str; 5] = ["updated", "unchanged", "refused", "no-room", "failed"
 #[derive(Debug)]
 pub(super) struct ListMetrics {
     fetches: [Counter; NAMES.len()],
-    bytes: Gauge,
+    held: Arc<Held>,
+}
+
+/// What a list takes, as long as it is there.
+#[derive(Debug)]
+struct Held {
+    handler_name: String,
+    bytes: AtomicUsize,
+}
+
+impl Collect for Held {
+    fn collect(&self, into: &mut Collected) {
+        into.add(Family::ListBytes, &[&self.handler_name], self.bytes.load(Ordering::Relaxed) as f64);
+    }
 }
 
 impl Default for ListMetrics {
@@ -38,7 +54,10 @@ impl ListMetrics {
     /// Those of a handler.
     pub(super) fn new(metrics: &Metrics, handler_name: &str) -> Self {
         let fetches = NAMES.map(|name| metrics.counter(Family::ListFetches, &[handler_name, name]));
-        Self { fetches, bytes: metrics.gauge(Family::ListBytes, &[handler_name]) }
+        let held = Arc::new(Held { handler_name: handler_name.to_owned(), bytes: AtomicUsize::new(0) });
+        let source: Weak<dyn Collect> = Arc::<Held>::downgrade(&held);
+        metrics.collect_from(source);
+        Self { fetches, held }
     }
 
     /// Counts a fetch.
@@ -50,6 +69,6 @@ impl ListMetrics {
 
     /// The list takes so many bytes now.
     pub(super) fn holds(&self, bytes: usize) {
-        self.bytes.set(bytes as f64);
+        self.held.bytes.store(bytes, Ordering::Relaxed);
     }
 }

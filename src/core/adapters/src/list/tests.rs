@@ -416,8 +416,16 @@ async fn fetches_are_counted_and_what_a_list_takes() {
     let of = |result| metrics.counter(mixer_base::metrics::Family::ListFetches, &["h", result]).get();
     let all = ["updated", "unchanged", "refused", "no-room", "failed"].map(of);
     assert_eq!(all, [2, 1, 1, 0, 1]);
-    let bytes = metrics.gauge(mixer_base::metrics::Family::ListBytes, &["h"]).get();
-    assert!(bytes.is_some_and(|bytes| (4.0..1000.0).contains(&bytes)), "{bytes:?}");
+    let bytes = || {
+        let mut text = Vec::new();
+        metrics.write(&mut text);
+        let text = String::from_utf8(text).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("mixer_listchecker_bytes{handler=\"h\"} "));
+        line.map(|value| value.parse::<f64>().unwrap())
+    };
+    assert!(bytes().is_some_and(|bytes| (4.0..1000.0).contains(&bytes)), "{:?}", bytes());
+    drop(refresher);
+    assert_eq!(bytes(), None, "the list is gone");
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use super::ResponseBuilder;
 use crate::pipeline::QuotaSink;
 use mixer_attribute::AttributeBag;
 use mixer_attribute::response::{QuotaGrant, forbid_reuse, push_quota};
+use mixer_base::rate_limit::RateLimit;
 use mixer_engine::dispatch::{DispatchError, QuotaOutcome, QuotaRequest};
+use mixer_engine::secret_values::for_log;
 
 /// The names of quotas of which nothing was granted.
 #[derive(Debug, Default)]
@@ -40,7 +42,7 @@ impl Ungranted {
     }
 }
 
-impl QuotaSink for ResponseBuilder {
+impl QuotaSink for ResponseBuilder<'_> {
     fn allocated(
         &mut self,
         quota: QuotaRequest<'_>,
@@ -52,7 +54,12 @@ impl QuotaSink for ResponseBuilder {
                 QuotaGrant { valid_duration: outcome.valid_duration, granted_amount: outcome.granted }
             }
             Err(error) => {
-                tracing::warn!(target: "api", "Quota failure: performing quota alloc failed: {error}");
+                /// Callers choose how many quotas fail.
+                static LOGGED: RateLimit = RateLimit::at(20, concat!(file!(), ":", line!()));
+                if LOGGED.admit_or_note().is_some() {
+                    let error = for_log(error, bag, self.secrets);
+                    tracing::warn!(target: "api", "Quota failure: performing quota alloc failed: {error}");
+                }
                 QuotaGrant::default()
             }
         };

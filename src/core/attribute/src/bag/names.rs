@@ -45,6 +45,15 @@ impl<'a> AttributeBag<'a> {
         named.into_iter().map(|(name, (_, value))| NamedValue { name, value }).collect()
     }
 
+    /// The attributes that the request did not carry or that replace its own, with their values; of one set twice both.
+    pub fn made(&self) -> impl Iterator<Item = NamedValue<'a>> + '_ {
+        let made = self.overlay.iter().filter(|made| made.origin != Origin::Declined);
+        made.map(|made| NamedValue {
+            name: self.vocabulary.name(made.slot).as_bytes(),
+            value: Some(made.value),
+        })
+    }
+
     /// An upper estimate of the number of attributes that were sent, each entry of a string map counted. Allocates nothing; O(n).
     pub fn max_len(&self) -> usize {
         let entries = self.entries.iter().map(|entry| match entry.payload.get() {

@@ -7,9 +7,6 @@ use std::cell::Cell;
 
 use super::AttributeBag;
 
-/// Length in bytes of a text that patterns search, and expressions make, without a limit.
-const SHORT_TEXT: usize = 4 << 10;
-
 /// What is left of the bytes of longer texts that patterns may search, and that expressions may make.
 #[derive(Debug)]
 pub(super) struct TextBudget {
@@ -31,7 +28,7 @@ impl TextBudget {
 
 /// Takes the bytes of a long text from what is left. False if that is less, from then on.
 fn take(left: &Cell<u32>, bytes: usize) -> bool {
-    if bytes <= SHORT_TEXT {
+    if bytes <= AttributeBag::SHORT_TEXT {
         return true;
     }
     let after = u32::try_from(bytes).ok().and_then(|count| left.get().checked_sub(count));
@@ -40,6 +37,8 @@ fn take(left: &Cell<u32>, bytes: usize) -> bool {
 }
 
 impl AttributeBag<'_> {
+    /// Length in bytes of a text that patterns search, and expressions make, without a limit.
+    pub const SHORT_TEXT: usize = 4 << 10;
     /// Bytes of texts of more than 4 KiB that patterns may search for one request or record: a text counts for each pattern that searches it.
     /// As many may expressions make for one request.
     pub const SEARCH_LIMIT: u32 = 8 << 20;
@@ -51,14 +50,15 @@ impl AttributeBag<'_> {
         self.texts = TextBudget::new(limit);
     }
 
-    /// Counts a text that a pattern is about to search. Returns false beyond the limit, from then on for every text that is not short.
+    /// Counts the bytes of a text that a pattern is about to search, or of the states that a search needed. Returns false beyond the limit, from
+    /// then on for every text that is not short.
     ///
     /// Cost: one comparison for a short text.
-    pub fn count_search(&self, text: &[u8]) -> bool {
-        take(&self.texts.searched, text.len())
+    pub fn count_search(&self, bytes: usize) -> bool {
+        take(&self.texts.searched, bytes)
     }
 
-    /// Counts what an expression is about to make, in bytes: a text or a list. Returns false beyond the limit, which is that of
+    /// Counts what an expression is about to make, in bytes: a text or a list, or what it reads as another type. Returns false beyond the limit, which is that of
     /// [`count_search`](Self::count_search) once more, from then on for everything that is not short. All records of a report have one.
     ///
     /// Cost: one comparison for what is short.

@@ -211,6 +211,8 @@ impl RuleCounters {
 #[derive(Debug)]
 pub struct RpcCounters {
     completed: ShardedCounters,
+    /// By the status that says it, those whose message cannot be understood. Not exposed: their status is.
+    misunderstood: ShardedCounters,
     pub(super) latency: Histogram,
     pub(super) received: Histogram,
     pub(super) sent: Histogram,
@@ -220,6 +222,7 @@ impl RpcCounters {
     pub(super) fn new() -> Self {
         Self {
             completed: ShardedCounters::new(rpc_code::COUNT),
+            misunderstood: ShardedCounters::new(rpc_code::COUNT),
             latency: Histogram::new(Family::RpcLatency),
             received: Histogram::new(Family::RpcBytesReceived),
             sent: Histogram::new(Family::RpcBytesSent),
@@ -230,11 +233,15 @@ impl RpcCounters {
     /// encoded messages, in bytes.
     #[inline]
     pub fn record(&self, code: i32, elapsed: Duration, received: usize, sent: usize) {
-        let code = usize::try_from(code).ok().filter(|code| *code < rpc_code::COUNT).unwrap_or(2);
-        self.completed.add(code, 1);
+        self.completed.add(index_of(code), 1);
         self.latency.observe_duration(elapsed);
         self.received.observe(received as u64);
         self.sent.observe(sent as u64);
+    }
+
+    /// Notes that the message of a call cannot be understood, which this status says.
+    pub fn misunderstood(&self, code: i32) {
+        self.misunderstood.add(index_of(code), 1);
     }
 
     /// Latencies of calls so far.
@@ -244,7 +251,21 @@ impl RpcCounters {
 
     /// Calls so far by the name of their status.
     pub fn completed(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let codes = (0..).zip(0..rpc_code::COUNT);
-        codes.filter_map(|(code, at)| Some((rpc_code::name(code)?, self.completed.total(at))))
+        by_name(&self.completed)
     }
+
+    /// Those of them whose message cannot be understood, by the name of the status that says it.
+    pub fn not_understood(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        by_name(&self.misunderstood)
+    }
+}
+
+/// The place of a gRPC status; that of UNKNOWN for those that are not known.
+fn index_of(code: i32) -> usize {
+    usize::try_from(code).ok().filter(|code| *code < rpc_code::COUNT).unwrap_or(2)
+}
+
+fn by_name(counters: &ShardedCounters) -> impl Iterator<Item = (&'static str, u64)> {
+    let codes = (0..).zip(0..rpc_code::COUNT);
+    codes.filter_map(|(code, at)| Some((rpc_code::name(code)?, counters.total(at))))
 }

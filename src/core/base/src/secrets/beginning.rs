@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::known::MIN_SECRET_LEN;
+use super::known::{HEAD, MIN_SECRET_LEN, head};
 use super::{MASKED, by_form, masked};
 
 /// Bytes after those that are shown which are looked at: a secret that starts among those that are shown is recognized by its first bytes.
-const AHEAD: usize = 256;
+const AHEAD: usize = HEAD + 4;
 
 /// The beginning of a text, and what follows as far as it tells whether the beginning has a secret.
 #[derive(Debug)]
@@ -81,11 +81,6 @@ impl<'t> Window<'t> {
         let (shown, end) = masked(text, spans, most);
         Beginning { text: shown, goes_on: end < self.whole }
     }
-}
-
-/// The first bytes of a secret, by which it is recognized.
-fn head(secret: &str) -> &str {
-    secret.get(..secret.floor_char_boundary(AHEAD - 4)).unwrap_or_default()
 }
 
 /// The last boundary of a character at or before `at`, if the bytes are UTF-8.

@@ -1,7 +1,7 @@
 //! Enums: fields whose value is one of a fixed set of names.
 
 use super::context::DecodeContext;
-use super::field::{Field, wrong_kind};
+use super::field::{Field, json_kind};
 use super::suggestion;
 use crate::field_name::{enum_name, go_type};
 use crate::{Node, NodeKind};
@@ -71,7 +71,14 @@ pub fn enum_number(
         NodeKind::Int(number) => values.iter().find(|(_, n)| n == number),
         NodeKind::Float(number) if number.fract() == 0.0 => values.iter().find(|(_, n)| *n as f64 == *number),
         _ => {
-            wrong_kind(node, &go_type(full), context);
+            let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+            let mut hint = format!("one of {}", names.join(", "));
+            if matches!(node.kind, NodeKind::Bool(_)) {
+                hint += "; YAML 1.1 reads a bare true, false, y, n, yes, no, on or off as a Boolean";
+            }
+            let text =
+                format!("json: cannot unmarshal {} into Go value of type {}", json_kind(node), go_type(full));
+            context.error_with_hint(node, text, Some(hint));
             return None;
         }
     };

@@ -62,7 +62,9 @@ fn type_words(go: &str) -> &'static str {
         "uint32" | "uint64" | "uint" => "a whole number that is not negative",
         "float32" | "float64" => "a number",
         list if list.starts_with("[]") => "a list",
-        _ => "a mapping",
+        message if message.starts_with("map[") || message.starts_with("store.") => "a mapping",
+        // The type of an enum: messages are read as maps.
+        _ => "a name",
     }
 }
 
@@ -95,6 +97,7 @@ mod tests {
         assert_eq!(of("number 3.5", "int32"), "expected a whole number, found the number 3.5");
         let field = "json: cannot unmarshal number into Go struct field BackEndResource.Metadata of type store.ResourceMeta";
         assert_eq!(plain_words(field), "expected a mapping, found a number");
+        assert_eq!(of("bool", "v1.Check_Mode"), "expected a name, found a Boolean");
         assert_eq!(of("object", "bool"), "expected `true` or `false`, found a mapping");
         let number = "invalid character 's' looking for beginning of value";
         assert_eq!(plain_words(number), "expected a number, found text");

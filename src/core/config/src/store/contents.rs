@@ -313,9 +313,18 @@ fn duplicate(severity: Severity, before: &RawResource, resource: &RawResource) -
         }
         _ => format!("{} is defined twice: {first} is replaced by {second}", resource.key),
     };
+    // A file of rate limits as it is has the name of its domain.
+    let is_limits = |r: &RawResource| &*r.key.kind == "ratelimit" && &*r.key.namespace == "ratelimit";
+    let hint = match is_limits(resource) {
+        true => format!(
+            "put the descriptors of both into one file, or wrap each as `kind: ratelimit` with a name of its own and the file as `spec`, and set \
+             ratelimit.mergeDomains in the envoybridge; the other one is at {first}"
+        ),
+        false => format!("remove or rename one of them; the other one is at {first}"),
+    };
     let mut diagnostic = Diagnostic::new(severity, RESOURCE_DUPLICATE, FieldPath::root(), message)
         .with_resource(resource.key.to_string())
-        .with_hint(format!("remove or rename one of them; the other one is at {first}"));
+        .with_hint(hint);
     diagnostic.file = Some(resource.origin.file.clone());
     diagnostic.span = Some(resource.origin.in_file(span));
     diagnostic

@@ -1,10 +1,13 @@
 //! The cached form of an answer of Mixer's Check API.
 
+use std::sync::Arc;
+
 use mixer_attribute::SignedDuration;
 use mixer_attribute::response::{Precondition, push_precondition};
 
 use super::{ALLOCATION_BYTES, CachedAnswer};
 use crate::routing::Refuser;
+use crate::secret_values::SecretValues;
 
 /// A check answer, encoded except for its duration and framing.
 #[derive(Debug)]
@@ -21,13 +24,16 @@ pub struct CheckAnswer {
     pub references: Vec<u8>,
     /// The encoded route directive.
     pub directive: Option<Vec<u8>>,
+    /// The secret values that generators made, which the request of a later call does not tell of.
+    pub made_secrets: Option<Arc<SecretValues>>,
 }
 
 impl CachedAnswer for CheckAnswer {
     fn size(&self) -> usize {
         let texts =
             [self.status_message.len(), self.references.len(), self.directive.as_ref().map_or(0, Vec::len)];
-        texts.iter().filter(|bytes| **bytes > 0).map(|bytes| bytes + ALLOCATION_BYTES).sum()
+        let made = self.made_secrets.as_ref().map_or(0, |made| made.heap_bytes() + size_of::<SecretValues>());
+        made + texts.iter().filter(|bytes| **bytes > 0).map(|bytes| bytes + ALLOCATION_BYTES).sum::<usize>()
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::attributes::AttributeMap;
 use super::call::CALLER_PRINCIPAL;
 use mixer_attribute::Vocabulary;
-use mixer_base::secrets::{SecretNames, is_secret, mask_text};
+use mixer_base::secrets::{SecretNames, forms, is_secret, mask_text};
 use mixer_config::message::suggestion;
 use serde_json::Value;
 
@@ -140,11 +140,10 @@ fn entries(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
 }
 
 fn hide(value: &mut Value, secrets: &mut Vec<String>) {
+    let mut add = |text: &str| secrets.extend(forms(text.as_bytes()).map(Cow::into_owned));
     match value {
-        Value::String(text) => secrets.push(text.clone()),
-        Value::Object(members) => {
-            secrets.extend(members.values().filter_map(Value::as_str).map(str::to_owned))
-        }
+        Value::String(text) => add(text),
+        Value::Object(members) => members.values().filter_map(Value::as_str).for_each(add),
         _ => {}
     }
     *value = Value::from(MASKED);

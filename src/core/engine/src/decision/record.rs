@@ -12,6 +12,7 @@ use super::mask::{MASKED, MaskSet};
 use super::{Answer, AnswerFailure, AttributeMap, StatusText, attribute_map};
 use crate::dispatch::{DispatchTrace, TracedDispatch};
 use crate::routing::RuleKind;
+use crate::secret_values::SecretValues;
 use mixer_attribute::request::{CheckRequest, ReportRequest};
 use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
 use mixer_base::secrets::{SecretNames, mask_known};
@@ -202,7 +203,7 @@ impl Decision {
         }
         decision.read_trace(&call.trace);
         decision.cached = call.method == Method::Check && decision.answer.is_some() && !call.trace.decided;
-        decision.mask(masking);
+        decision.mask(masking, call.trace.made_secrets.as_deref());
         decision.texts().for_each(cut_text);
         cut_text(&mut decision.deduplication_id);
         let referenced = decision.answer.iter_mut().flat_map(|answer| &mut answer.referenced);
@@ -314,7 +315,7 @@ impl Decision {
         }
     }
 
-    fn mask(&mut self, mut masking: Masking<'_>) {
+    fn mask(&mut self, mut masking: Masking<'_>, made: Option<&SecretValues>) {
         if let Some(principal) = self.caller.as_mut().and_then(|caller| caller.principal.as_mut()) {
             // It is masked like the attribute of the same content.
             let mut own = AttributeMap::new();
@@ -328,6 +329,9 @@ impl Decision {
         self.masked = masking.names;
         if !masking.masks.is_empty() {
             self.texts().for_each(|text| *text = mask_known(text, &masking.secrets));
+        }
+        if let Some(made) = made {
+            self.texts().for_each(|text| *text = made.mask(text));
         }
     }
 }

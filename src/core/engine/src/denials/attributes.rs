@@ -122,10 +122,16 @@ impl Entry<'_> {
     }
 }
 
+/// `attribute`, or `attribute[key]` of an entry. The name of an attribute that has a bracket itself, which no declared one has, is in quotes:
+/// whoever sends it cannot have it taken for an entry.
 fn name_of(attribute: &str, key: Option<&[u8]>) -> String {
+    let attribute = match attribute.contains('[') || attribute.starts_with('"') {
+        true => Cow::Owned(format!("{attribute:?}")),
+        false => Cow::Borrowed(attribute),
+    };
     match key {
         Some(key) => format!("{attribute}[{}]", String::from_utf8_lossy(key)),
-        None => attribute.to_owned(),
+        None => attribute.into_owned(),
     }
 }
 

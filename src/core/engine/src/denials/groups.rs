@@ -14,9 +14,12 @@ use mixer_base::secrets::{Beginning, MASKED, Window, is_secret};
 use mixer_base::shard;
 use mixer_base::time::Moment;
 
-/// Most groups of a shard. Beyond it, the one with the fewest denials gives way: callers who make up names push out each other. Its denials go
-/// on to count for what refused them, as `OTHERS`.
+/// Most groups of a shard. Beyond it, of the [`YOUNG`] with the fewest denials the one gives way that was not denied for the longest time. Callers
+/// who make up names push out each other: not what was denied often, nor what is denied again before so many others are. Its denials go on to
+/// count for what refused them, as `OTHERS`.
 pub const MAX_GROUPS: usize = 128;
+/// Groups of a shard among which the oldest gives way.
+const YOUNG: usize = 32;
 /// Most groups of others of a shard; beyond it, their denials have no group.
 const MAX_OTHERS: usize = 64;
 /// Service and caller of the groups that gave way.
@@ -98,23 +101,38 @@ struct Shard(Mutex<Table>);
 
 #[derive(Default)]
 struct Table {
-    /// By a hash of its texts; with when the last record was made.
-    groups: FxHashMap<u64, (DenialGroup, Option<Instant>)>,
+    /// By a hash of its texts.
+    groups: FxHashMap<u64, Kept>,
     /// Those that gave way, by a hash of what refused them.
     given_way: FxHashMap<u64, DenialGroup>,
     /// Denials without a group.
     others: u64,
 }
 
+struct Kept {
+    group: DenialGroup,
+    /// When the last record was made.
+    sampled: Option<Instant>,
+}
+
+impl Kept {
+    fn worth(&self) -> u64 {
+        let halves = self.group.last.age().as_secs() / HALF_LIFE.as_secs();
+        self.group.count >> halves.min(63)
+    }
+}
+
 impl Table {
     /// Makes room for a group.
     fn give_way(&mut self, hasher: &foldhash::quality::RandomState) {
-        let worth = |group: &DenialGroup| {
-            let halves = group.last.age().as_secs() / HALF_LIFE.as_secs();
-            group.count >> halves.min(63)
-        };
-        let least = self.groups.iter().min_by_key(|(_, (group, _))| (worth(group), group.last));
-        let Some((gone, _)) = least.map(|(key, _)| *key).and_then(|key| self.groups.remove(&key)) else {
+        let of = |(key, kept): (&u64, &Kept)| (kept.worth(), kept.group.last, *key);
+        let mut all: Vec<(u64, Moment, u64)> = self.groups.iter().map(of).collect();
+        if all.len() > YOUNG {
+            all.select_nth_unstable(YOUNG - 1);
+            all.truncate(YOUNG);
+        }
+        let oldest = all.iter().min_by_key(|(_, last, _)| *last);
+        let Some(Kept { group: gone, .. }) = oldest.and_then(|(.., key)| self.groups.remove(key)) else {
             return;
         };
         let key = hasher.hash_one((gone.kind, &gone.by, OTHERS));
@@ -221,7 +239,7 @@ impl Groups {
         let Some(shard) = self.shards.get(shard::current()) else { return (GroupKey(key), false) };
         let mut table = shard.0.lock();
         let now = Moment::now();
-        if let Some((group, sampled)) = table.groups.get_mut(&key) {
+        if let Some(Kept { group, sampled, .. }) = table.groups.get_mut(&key) {
             group.count += 1;
             group.last = now;
             return (GroupKey(key), sampled.is_none_or(|sampled| sampled.elapsed() >= SAMPLE_AGE));
@@ -233,14 +251,14 @@ impl Groups {
         let (service, caller) = (shown(service, snapshot), shown(caller, snapshot));
         let group =
             DenialGroup { kind: refusal.by.kind(), by, service, caller, count: 1, last: now, sample: None };
-        table.groups.insert(key, (group, None));
+        table.groups.insert(key, Kept { group, sampled: None });
         (GroupKey(key), true)
     }
 
     /// Notes the record of a denial of a group that this thread has just counted.
     pub(super) fn note_sample(&self, GroupKey(key): GroupKey, id: u64) {
         let Some(shard) = self.shards.get(shard::current()) else { return };
-        if let Some((group, sampled)) = shard.0.lock().groups.get_mut(&key) {
+        if let Some(Kept { group, sampled, .. }) = shard.0.lock().groups.get_mut(&key) {
             (group.sample, *sampled) = (Some(id), Some(Instant::now()));
         }
     }
@@ -252,7 +270,7 @@ impl Groups {
         for Shard(table) in &self.shards {
             let table = table.lock();
             others += table.others;
-            let groups = table.groups.iter().map(|(key, (group, _))| (key, group));
+            let groups = table.groups.iter().map(|(key, kept)| (key, &kept.group));
             for (key, group) in groups.chain(&table.given_way) {
                 match all.get_mut(key) {
                     Some(known) => {
@@ -309,7 +327,7 @@ mod tests {
         }
         let tables: Vec<_> = groups.shards.iter().map(|Shard(table)| table.lock()).collect();
         let kept: Vec<&DenialGroup> =
-            tables.iter().flat_map(|table| table.groups.values()).map(|(group, _)| group).collect();
+            tables.iter().flat_map(|table| table.groups.values()).map(|kept| &kept.group).collect();
         assert_eq!(kept.len(), MAX_GROUPS);
         for text in kept.iter().flat_map(|group| [&group.by, &group.service, &group.caller]) {
             assert!(text.capacity() <= MAX_TEXT + "…".len(), "{} bytes for {text}", text.capacity());

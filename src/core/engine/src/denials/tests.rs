@@ -44,6 +44,21 @@ fn request(path: &str) -> Vec<u8> {
 }
 
 #[test]
+fn an_attribute_with_the_name_of_an_entry_is_not_taken_for_one() {
+    let mut attributes = OwnedAttributes::new();
+    attributes.insert("request.headers", OwnedValue::from([("x-user", "mallory")]));
+    attributes.insert("request.headers[x-user]", "root");
+    let mut request = Vec::new();
+    prost::encoding::bytes::encode(1, &attributes.to_bytes(0), &mut request);
+    let denials = Denials::default();
+    record(&denials, (7, "no", false), &snapshot(3, &[]), request);
+    let kept = denials.list(&vocabulary());
+    let shown = kept.first().unwrap().attributes.clone().unwrap();
+    let expected = [("\"request.headers[x-user]\"", "root"), ("request.headers[x-user]", "mallory")];
+    assert_eq!(shown, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+}
+
+#[test]
 fn secrets_are_masked() {
     let denials = Denials::default();
     record(&denials, (7, "no", false), &snapshot(3, &[]), request("/x"));
@@ -323,6 +338,16 @@ fn denials_are_grouped_by_what_refused_them_by_service_and_by_caller() {
     assert!(of_others.iter().any(|others| others.by.is_empty() && others.service == OTHERS), "{of_others:?}");
     let listed: u64 = groups.list.iter().map(|group| group.count).sum();
     assert_eq!((listed, groups.others), (denials.total(), 0));
+    // What is denied often stays also if it comes when all groups have more denials, and each denial is followed by that of a made-up name.
+    for _ in 0..4 {
+        (0..MAX_GROUPS + 2).for_each(|host| refuse(DeniedBy::Server, &format!("fill{host}"), ""));
+    }
+    for host in 0..600 {
+        refuse(DeniedBy::Server, "often", "");
+        refuse(DeniedBy::Server, &format!("new{host}"), "");
+    }
+    let often = denials.groups().list.into_iter().find(|group| group.service == "often");
+    assert_eq!(often.map(|group| group.count), Some(600));
     for limit in 0..10 * MAX_GROUPS {
         refuse(DeniedBy::Limit(&format!("made up {limit}")), "shop", "ann");
     }

@@ -18,6 +18,7 @@ use crate::routing::{
     Destination, MatchCounts, Matched, NamespaceFault, Route, RouteAction, RouteInstance, RoutingTable,
     RuleKind,
 };
+use crate::secret_values::SecretValues;
 use crate::snapshot::{OnError, RuleConfig};
 use mixer_attribute::AttributeBag;
 use mixer_expr::EvalError;
@@ -96,6 +97,11 @@ pub async fn check<'t: 'a, 'a>(
     context: &DispatchContext<'_>,
     protocol: Protocol,
 ) -> Result<CheckOutcome, DispatchError> {
+    let secrets = &*table.snapshot().secrets;
+    let made_secrets = SecretValues::made(bag, secrets).map(Arc::new);
+    if let (Some(trace), Some(made)) = (context.trace, &made_secrets) {
+        trace.borrow_mut().made_secrets = Some(Arc::clone(made));
+    }
     let rules = table.select(RuleKind::Check, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
     let groups = {
@@ -126,16 +132,17 @@ pub async fn check<'t: 'a, 'a>(
     }
     if !(combiner.is_refused() && may_outrank) {
         errors.into_result(())?;
-    } else if errors.overruled(context.metrics) {
+    } else if errors.overruled(Some((bag, secrets)), context.metrics) {
         combiner.cover_failure();
     }
     let mut outcome = combiner.finish(depends_on_map);
+    outcome.made_secrets = made_secrets;
     if let Some(trace) = context.trace {
         trace.borrow_mut().allowed = outcome.allowed;
     }
     if outcome.status.code == 0 {
         let rules = table.select(RuleKind::Headers, bag);
-        add_header_changes(rules, bag, &outputs, &mut outcome, protocol, context)?;
+        add_header_changes(rules, bag, &outputs, &mut outcome, protocol, (secrets, context))?;
     }
     Ok(outcome)
 }

@@ -1,10 +1,13 @@
 //! Combines the answers of handlers.
 
+use std::sync::Arc;
+
 use prost::Message as _;
 
 use super::{HeaderChange, RouteDirective};
 use crate::adapter::{CheckResult, Status, StatusDetail};
 use crate::routing::{NamespaceFault, Refuser, Route};
+use crate::secret_values::SecretValues;
 use crate::snapshot::{Allowance, HeaderOperationKind};
 use mixer_attribute::SignedDuration;
 use mixer_base::warn_limited;
@@ -44,6 +47,8 @@ pub struct CheckOutcome {
     pub refused_by: Option<Refuser>,
     /// The answer depends on a whole map, which references cannot express: it must not be cached by the server.
     pub depends_on_map: bool,
+    /// The secret values that generators made, which texts and header changes may repeat; `None` if there are none.
+    pub made_secrets: Option<Arc<SecretValues>>,
 }
 
 impl CheckOutcome {
@@ -201,6 +206,7 @@ impl Combiner {
             allowed: self.allowed,
             refused_by: self.refused_by,
             depends_on_map,
+            made_secrets: None,
         }
     }
 }

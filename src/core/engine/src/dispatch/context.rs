@@ -11,9 +11,11 @@ use futures_util::FutureExt as _;
 use super::{DispatchTrace, LastKnownAnswers};
 use crate::adapter::{HandlerError, Reply, join_errors};
 use crate::routing::{Destination, Route};
+use crate::secret_values::for_log;
 use crate::snapshot::{OnError, RuleConfig};
+use mixer_attribute::AttributeBag;
 use mixer_base::metrics::{Family, Metrics};
-use mixer_base::secrets::mask_text;
+use mixer_base::secrets::{SecretNames, mask_text};
 use mixer_expr::EvalError;
 
 thread_local! {
@@ -104,13 +106,18 @@ impl DispatchError {
         self.errors.is_empty()
     }
 
-    /// Logs and counts the errors of a call that another answer refuses. Returns whether there is any.
-    pub fn overruled(&self, metrics: &Metrics) -> bool {
+    /// Logs and counts the errors of a call that another answer refuses. `of`: the request that they are of, and what is secret in it; the log
+    /// has their number alone if it is not known. Returns whether there is any.
+    pub fn overruled(&self, of: Option<(&AttributeBag<'_>, &SecretNames)>, metrics: &Metrics) -> bool {
         if self.is_empty() {
             return false;
         }
         metrics.counter(Family::CheckFailuresOverruled, &[]).add(self.errors.len() as u64);
-        mixer_base::warn_limited!(1, error = %self, "a refused call has failures besides");
+        let text = || match of {
+            Some((bag, names)) => for_log(self, bag, names),
+            None => self.errors.len().to_string(),
+        };
+        mixer_base::warn_limited!(1, error = text(), "a refused call has failures besides");
         true
     }
 

@@ -11,6 +11,7 @@ use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, Protocol
 use crate::routing::{Matched, RuleKind, SelectedRules};
 use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind, OutputSource, RuleConfig};
 use mixer_attribute::{AttributeBag, Value};
+use mixer_base::secrets::SecretNames;
 
 /// Evaluates the header operations of all rules that match. A condition that fails refuses the request if `on_error` says so.
 ///
@@ -21,7 +22,7 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
     outputs: &[CheckOutput<'_>],
     outcome: &mut CheckOutcome,
     protocol: Protocol,
-    context: &DispatchContext<'_>,
+    (secrets, context): (&SecretNames, &DispatchContext<'_>),
 ) -> Result<(), DispatchError> {
     if rules.sets().all(|set| set.is_empty()) {
         return Ok(());
@@ -58,7 +59,7 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
         }
     }
     if !refusals.is_empty() {
-        errors.overruled(context.metrics);
+        errors.overruled(Some((bag, secrets)), context.metrics);
         outcome.refuse(&refusals);
         return Ok(());
     }

@@ -211,7 +211,7 @@ pub async fn quota<'t: 'a, 'a>(
     };
     let outcome = QuotaOutcome { granted: granted.granted, valid_duration: granted.valid_duration, level };
     if is_refused || !answers.is_empty() && request.is_refused_by(granted) {
-        errors.overruled(context.metrics);
+        errors.overruled(Some((bag, &table.snapshot().secrets)), context.metrics);
         return Ok(outcome);
     }
     errors.into_result(outcome)

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::adapter::{CheckResult, HandlerError, Instance, QuotaResult};
 use crate::routing::{Refuser, Route, RouteAction, RouteInstance, RuleKind};
+use crate::secret_values::SecretValues;
 use crate::snapshot::{Allowance, HandlerConfig, RuleConfig, Snapshot};
 use crate::template::Name;
 use mixer_attribute::text::text;
@@ -108,6 +109,8 @@ pub struct DispatchTrace {
     pub snapshot: u64,
     /// The attributes that this snapshot declares to be secret; `None` if it declares none.
     pub secrets: Option<Arc<SecretNames>>,
+    /// The secret values that generators made; `None` if there are none.
+    pub made_secrets: Option<Arc<SecretValues>>,
     /// Which defaults the answers of handlers satisfy; checks only.
     pub allowed: Allowance,
     /// Rules were evaluated: the answer does not come from the check cache.
@@ -128,8 +131,9 @@ impl DispatchTrace {
         self.secrets = (!snapshot.secrets.is_empty()).then(|| Arc::clone(&snapshot.secrets));
     }
 
-    /// Notes the rule of a refusal in the check cache. No rule was evaluated.
-    pub fn refused_from_cache(&mut self, refuser: Option<&Refuser>) {
+    /// Notes the rule of a refusal in the check cache, and the secret values that generators had made for the answer. No rule was evaluated.
+    pub fn answered_from_cache(&mut self, refuser: Option<&Refuser>, made: Option<&Arc<SecretValues>>) {
+        self.made_secrets = made.cloned();
         if let Some(refuser) = refuser {
             self.rule(refuser.rule(), RuleKind::Check);
         }
@@ -145,6 +149,7 @@ impl DispatchTrace {
         self.rules.capacity() * size_of::<TracedRule>()
             + self.dispatches.capacity() * size_of::<TracedDispatch>()
             + self.dispatches.iter().map(of_dispatch).sum::<usize>()
+            + self.made_secrets.as_ref().map_or(0, |made| made.heap_bytes())
     }
 
     /// Notes why handlers that have not answered never will. Reports have [`steps`](Self::steps) instead.

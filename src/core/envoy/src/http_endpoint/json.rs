@@ -14,23 +14,25 @@ use serde_json::{Value, json};
 use super::plain;
 use crate::config::Unit;
 use crate::service::EnvoyService;
-use mixer_api::grpc::unframed;
+use mixer_api::grpc::{Code, GrpcError, unframed};
 use mixer_api::principal::CallerPrincipal;
 use mixer_api::{CallInfo, CallPool};
 use mixer_net::http::{HttpResponse, answer};
 use mixer_wire::envoy::extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor};
 use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse, rate_limit_response};
 
-/// 200 within the limits, 429 over a limit, 400 for an invalid request and for a failure. Also whether the call was refused before anything
-/// was counted.
+/// 200 within the limits, 429 over a limit, 400 for an invalid request and for a failure. Also how the call ended.
 pub(super) async fn should_rate_limit(
     service: &EnvoyService,
     pool: &CallPool,
     body: &[u8],
-) -> (HttpResponse, bool) {
+) -> (HttpResponse, Result<(), GrpcError>) {
     let request = match read(body) {
         Ok(request) => request,
-        Err(text) => return (plain(StatusCode::BAD_REQUEST, &format!("{text}\n")), true),
+        Err(text) => {
+            let response = plain(StatusCode::BAD_REQUEST, &format!("{text}\n"));
+            return (response, Err(GrpcError::misunderstood(Code::Unknown, text)));
+        }
     };
     let caller = CallInfo { principal: CallerPrincipal::Unverified, ..CallInfo::default() };
     let call = pin!(Some(service.should_rate_limit(request.encode_to_vec().into(), caller)));
@@ -38,18 +40,24 @@ pub(super) async fn should_rate_limit(
         Ok(framed) => framed,
         Err(error) => {
             let response = plain(StatusCode::BAD_REQUEST, &format!("{}\n", error.message));
-            return (response, error.is_refusal);
+            return (response, Err(error));
         }
     };
     let Ok(response) = RateLimitResponse::decode(unframed(&framed)) else {
-        return (plain(StatusCode::INTERNAL_SERVER_ERROR, "the response cannot be encoded\n"), false);
+        let text = "the response cannot be encoded";
+        let response = plain(StatusCode::INTERNAL_SERVER_ERROR, &format!("{text}\n"));
+        return (response, Err(GrpcError::new(Code::Unknown, text)));
     };
+    let mut result = Ok(());
     let status = match response.overall_code() {
         rate_limit_response::Code::Ok => StatusCode::OK,
         rate_limit_response::Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,
-        rate_limit_response::Code::Unknown => StatusCode::INTERNAL_SERVER_ERROR,
+        rate_limit_response::Code::Unknown => {
+            result = Err(GrpcError::new(Code::Unknown, "the answer has no code"));
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
     };
-    (answer(status, "application/json", json_of(&response).to_string()), false)
+    (answer(status, "application/json", json_of(&response).to_string()), result)
 }
 
 /// Decodes a request. Errors: what is wrong with it. A member that nobody reads is an error: a limit that is misspelt would limit nothing.

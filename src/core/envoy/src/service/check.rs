@@ -25,6 +25,7 @@ use mixer_engine::check_cache::{CheckCache, Miss};
 use mixer_engine::denials::{DeniedBy, Refusal, request_of};
 use mixer_engine::dispatch::{DispatchContext, DispatchError};
 use mixer_engine::runtime::Published;
+use mixer_engine::secret_values::SecretValues;
 
 /// Why a check that ended without a decision is refused, in its record.
 const UNDECIDED: &str = "without a decision, refused by check.errorMode: closed; mend what failed";
@@ -206,8 +207,9 @@ impl EnvoyService {
         let (cached, cache) = self.looked_up(cache, &bag);
         let (mut decision, exchange) = match cached {
             Some(decision) => {
-                if let Some(trace) = call.context.trace.filter(|_| decision.code != 0) {
-                    trace.borrow_mut().refused_from_cache(decision.refused_by.as_ref());
+                if let Some(trace) = call.context.trace {
+                    let refuser = decision.refused_by.as_ref().filter(|_| decision.code != 0);
+                    trace.borrow_mut().answered_from_cache(refuser, decision.made_secrets.as_ref());
                 }
                 let exchange = recorder.map(|_| {
                     let exchange = RecordedExchange::of_check(&required);
@@ -294,7 +296,8 @@ impl EnvoyService {
         let cache = cache.map(|(cache, miss)| (cache, 0, miss));
         let decided =
             pipeline::decide(call.published, bag, cache, required.requests(), &mut builder, &context).await;
-        builder.finish(decided.err().map(DispatchError::from), context.metrics)
+        let of = (&*bag, &*call.published.routes.snapshot().secrets);
+        builder.finish(decided.err().map(DispatchError::from), of, context.metrics)
     }
 }
 
@@ -309,7 +312,7 @@ fn record_denial(published: &Published, config: &EnvoyConfig, decision: &Decisio
     };
     let message = match decision.failed {
         true => Cow::Owned(format!("{UNDECIDED}: {}", decision.message)),
-        false => Cow::Borrowed(decision.message.as_str()),
+        false => SecretValues::masked(decision.made_secrets.as_deref(), &decision.message),
     };
     let refusal = Refusal { code: decision.code, message: &message, by, cached: decision.cache_hit };
     published.denials.record(refusal, published.routes.snapshot(), bag, || request_of(bag));

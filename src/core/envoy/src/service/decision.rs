@@ -13,12 +13,14 @@ use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::pipeline::{Cacheable, DecisionSink, QuotaSink};
 use mixer_attribute::AttributeBag;
 use mixer_base::metrics::Metrics;
+use mixer_base::secrets::SecretNames;
 use mixer_engine::adapter::QuotaLevel;
 use mixer_engine::check_cache::CachedAnswer;
 use mixer_engine::dispatch::{
     CheckOutcome, DispatchError, Protocol, QuotaOutcome, QuotaRequest, RouteDirective, UNEVALUATED,
 };
 use mixer_engine::routing::Refuser;
+use mixer_engine::secret_values::{SecretValues, for_log};
 use mixer_engine::snapshot::RuleConfig;
 
 /// The part of a decision that is the same for other requests.
@@ -32,6 +34,8 @@ pub(super) struct Verdict {
     pub(super) rules: Vec<String>,
     /// The rule that refuses the request.
     pub(super) refused_by: Option<Refuser>,
+    /// The secret values that generators made.
+    pub(super) made_secrets: Option<Arc<SecretValues>>,
     /// How many more requests it may answer.
     remaining_uses: AtomicI64,
 }
@@ -57,7 +61,9 @@ impl CachedAnswer for CachedVerdict {
             d.direct_response_body.len() + changed + unset
         });
         let rules: usize = self.0.rules.iter().map(|rule| rule.len() + 24).sum();
-        size_of::<Verdict>() + self.0.message.len() + self.0.public_message.len() + directive + rules
+        let made = self.0.made_secrets.as_ref();
+        let made = made.map_or(0, |made| made.heap_bytes() + size_of::<SecretValues>());
+        size_of::<Verdict>() + made + self.0.message.len() + self.0.public_message.len() + directive + rules
     }
 }
 
@@ -130,6 +136,7 @@ impl Decision {
             directive: None,
             rules,
             refused_by: None,
+            made_secrets: None,
             remaining_uses,
         };
         Self { failed: true, ..Self::of(Arc::new(verdict)) }
@@ -186,6 +193,7 @@ impl DecisionSink for DecisionBuilder<'_> {
             directive: outcome.directive,
             rules: names_of(&self.fired.borrow()),
             refused_by: outcome.refused_by,
+            made_secrets: outcome.made_secrets,
             remaining_uses: AtomicI64::new(i64::from(outcome.valid_use_count) - 1),
         });
         self.verdict = Some(Arc::clone(&verdict));
@@ -222,19 +230,24 @@ impl QuotaSink for DecisionBuilder<'_> {
 
 impl DecisionBuilder<'_> {
     /// The decision after all phases, and the exchange to record. `error` is the failure of a phase. A quota that is exhausted refuses the
-    /// request although another one could not be allocated.
+    /// request although another one could not be allocated. `of`: the request, and what is secret in it.
     pub(super) fn finish(
         self,
         error: Option<DispatchError>,
+        of: (&AttributeBag<'_>, &SecretNames),
         metrics: &Metrics,
     ) -> (Decision, Option<RecordedExchange>) {
-        let is_refused = !self.exhausted.is_empty() && self.quota_errors.overruled(metrics);
+        let is_refused = !self.exhausted.is_empty() && self.quota_errors.overruled(Some(of), metrics);
         let quotas_failed = !is_refused && !self.quota_errors.errors.is_empty();
         let verdict = match (error, self.verdict) {
             (None, Some(verdict)) if !quotas_failed => verdict,
             (error, _) => {
                 let error = error.unwrap_or(self.quota_errors);
-                mixer_base::warn_limited!(1, %error, "a check of Envoy could not be evaluated");
+                mixer_base::warn_limited!(
+                    1,
+                    error = for_log(&error, of.0, of.1),
+                    "a check of Envoy could not be evaluated"
+                );
                 let rules = names_of(&self.fired.borrow());
                 // Recorded as the equivalent check of Mixer, which fails.
                 let failed = GrpcError::new(Code::Internal, error.to_string());
@@ -257,6 +270,7 @@ impl DecisionBuilder<'_> {
             public_message: "quota is exhausted".to_owned(),
             directive: None,
             rules: verdict.rules.clone(),
+            made_secrets: None,
             refused_by: None,
             remaining_uses: AtomicI64::new(0),
         }));

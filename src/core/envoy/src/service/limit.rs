@@ -24,6 +24,7 @@ use mixer_attribute::AttributeBag;
 use mixer_engine::denials::{DeniedBy, Refusal, request_of};
 use mixer_engine::dispatch::{self, DispatchContext, DispatchError, Protocol, QuotaOutcome, QuotaRequest};
 use mixer_engine::runtime::Published;
+use mixer_engine::secret_values::for_log;
 
 /// A call of the rate limit service.
 #[derive(Clone, Copy)]
@@ -151,10 +152,10 @@ impl EnvoyService {
         if found > limit {
             let text =
                 format!("the call has {found} descriptors; at most {limit} are allowed (--max-check-quotas)");
-            return Err(GrpcError::refused(Code::InvalidArgument, text));
+            return Err(GrpcError::misunderstood(Code::InvalidArgument, text));
         }
         let request = RateLimitRequest::read(body, arena).map_err(GrpcError::undecodable)?;
-        let invalid = |text| Err(GrpcError::refused(Code::Unknown, text));
+        let invalid = |text| Err(GrpcError::misunderstood(Code::Unknown, text));
         if request.domain.is_empty() {
             return invalid("rate limit domain must not be empty");
         }
@@ -185,7 +186,7 @@ impl EnvoyService {
         let over = is_over(&statuses);
         // A descriptor over its limit refuses the call whatever the others do: the proxy allows what is an error.
         if over && !settings.shadow {
-            failures.overruled(call.context.metrics);
+            failures.overruled(None, call.context.metrics);
         } else if let Some((_, error)) = failed.first()
             && settings.error_mode == ErrorMode::Delegate
         {
@@ -342,7 +343,14 @@ impl EnvoyService {
             let outcome = match self.allocate(call, attributes.bag(), quota).await {
                 Ok(outcome) => outcome,
                 Err(error) => {
-                    mixer_base::warn_limited!(1, %error, quota = quota.name, "a quota for Envoy could not be allocated");
+                    let secrets = &call.published.routes.snapshot().secrets;
+                    let text = || for_log(&error, &attributes.bag(), secrets);
+                    mixer_base::warn_limited!(
+                        1,
+                        error = text(),
+                        quota = quota.name,
+                        "a quota for Envoy could not be allocated"
+                    );
                     // What a caller makes fail is no failure of the server: the caller could choose the mode.
                     let is_refused = error.is_of_request || error.is_fault;
                     let code = match (error.is_of_request, error.is_fault) {

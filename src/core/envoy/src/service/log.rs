@@ -308,7 +308,12 @@ impl Batch<'_> {
     fn finish(&self, progress: Progress<'_>, recorder: Option<&Observation<'_>>) {
         let Progress { errors, records, .. } = progress;
         let failed = errors.text().map(|text| {
-            mixer_base::warn_limited!(1, errors = errors.count(), "access logs of Envoy: {text}");
+            mixer_base::warn_limited!(
+                1,
+                errors = errors.count(),
+                "access logs of Envoy: {}",
+                errors.logged()
+            );
             GrpcError::new(Code::Unknown, errors.message().unwrap_or(text))
         });
         if let (Some(observation), Some(records)) = (recorder, records) {

@@ -41,12 +41,16 @@ impl<'e, 'a> EvalContext<'e, 'a> {
         }
     }
 
-    /// Counts a text that a pattern is about to search. Errors: the patterns of the request search too much.
-    pub(super) fn count_search(&mut self, subject: &[u8]) -> Result<(), Fault<'a>> {
-        if self.bag.count_search(subject) {
-            return Ok(());
+    /// What a pattern found. Errors: the patterns of the request search too much; the pattern is invalid.
+    pub(super) fn searched(&mut self, found: Result<bool, EvalError<'a>>) -> Result<bool, Fault<'a>> {
+        match found {
+            Err(EvalError::Exhausted(bound)) => Err(self.exceed(bound)),
+            found => Ok(found?),
         }
-        Err(self.exceed(Bound::SearchedText(self.bag.search_limit())))
+    }
+
+    pub(super) fn bag(&self) -> &'e AttributeBag<'a> {
+        self.bag
     }
 
     /// Counts what is about to be made, in bytes. Errors: the expressions of the request make too much.

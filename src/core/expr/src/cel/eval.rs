@@ -5,7 +5,7 @@ use super::ops;
 use super::plan::{Binary, Constant, FoldOp, Op, OpId, Plan};
 use super::value::{Fault, NO_OVERLOAD, Outcome, Val};
 use crate::EvalError;
-use crate::functions::Regex;
+use crate::functions::{self, Regex};
 use mixer_attribute::AttributeBag;
 
 /// One evaluation of a program.
@@ -167,9 +167,10 @@ impl<'e, 'a> Evaluator<'e, 'a> {
     }
 
     fn search(&mut self, subject: &'a [u8], regex: &'a Result<Regex, String>) -> Outcome<'a> {
-        self.context.count_search(subject)?;
         match regex {
-            Ok(regex) => Ok(Val::Bool(regex.is_match(subject))),
+            Ok(regex) => {
+                self.context.searched(functions::search(regex, subject, self.context.bag())).map(Val::Bool)
+            }
             Err(text) => Err(Fault::Other(EvalError::Failed(text))),
         }
     }

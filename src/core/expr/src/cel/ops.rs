@@ -44,7 +44,9 @@ fn text_function<'a>(context: &mut EvalContext<'_, 'a>, function: Unary, operand
         Unary::Reverse if text.is_ascii() => text.len(),
         Unary::Reverse => text.len().saturating_mul(3),
         Unary::ToLower => functions::made_by_lower(text),
-        _ => 0,
+        Unary::Uri => functions::read_as_uri(text),
+        Unary::Email => functions::read_as_email(text),
+        _ => text.len(),
     })?;
     match function {
         Unary::Reverse => Ok(Val::String(arena.alloc_slice_copy(&convert::reverse(text)))),
@@ -131,15 +133,12 @@ fn text_test<'a>(
         });
     };
     context.charge_bytes(subject.len() + argument.len())?;
-    if function == Binary::Matches {
-        context.count_search(subject)?;
-    }
     Ok(Val::Bool(match function {
         Binary::Match => functions::glob_match(subject, argument),
         Binary::StartsWith => subject.starts_with(argument),
         Binary::EndsWith => subject.ends_with(argument),
         Binary::Contains => memchr::memmem::find(subject, argument).is_some(),
-        _ => functions::matches(argument, subject, context.arena())?,
+        _ => return context.searched(functions::matches(argument, subject, context.bag())).map(Val::Bool),
     }))
 }
 
@@ -465,6 +464,13 @@ fn equal_opaque<'a>(
         return Err(Fault::text(arena, format_args!("cannot compare {value_type} and {other_type}")));
     }
     context.charge_bytes(text.len() + other.len())?;
+    for text in [text, other] {
+        context.count_made(match value_type {
+            ValueType::EmailAddress => functions::read_as_email(text),
+            ValueType::Uri => functions::read_as_uri(text),
+            _ => text.len(),
+        })?;
+    }
     Ok(match value_type {
         ValueType::IpAddress => functions::ip_equal(text, other),
         ValueType::DnsName => functions::dns_name_equal(text, other, arena)?,

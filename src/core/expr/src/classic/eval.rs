@@ -298,25 +298,15 @@ fn matches_regex<'a>(
     bag: &AttributeBag<'a>,
 ) -> Evaluated<'a, bool> {
     let subject = subject.bytes(bag)?;
-    count_search(subject, bag)?;
     match regex {
-        Ok(regex) => Ok(regex.is_match(subject)),
+        Ok(regex) => functions::search(regex, subject, bag),
         Err(text) => Err(EvalError::Failed(text)),
     }
 }
 
 fn matches<'a>(pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
     let (pattern, subject) = both(pair, bag)?;
-    count_search(subject, bag)?;
-    functions::matches(pattern, subject, bag.arena())
-}
-
-/// Counts a text that a pattern is about to search. Errors: the patterns of the request search too much.
-fn count_search<'a>(subject: &[u8], bag: &AttributeBag<'a>) -> Evaluated<'a, ()> {
-    if bag.count_search(subject) {
-        return Ok(());
-    }
-    Err(EvalError::Exhausted(Bound::SearchedText(bag.search_limit())))
+    functions::matches(pattern, subject, bag)
 }
 
 /// Counts what is about to be made. Errors: the expressions of the request make too much.
@@ -329,9 +319,16 @@ fn count_made<'a>(bytes: usize, bag: &AttributeBag<'a>) -> Evaluated<'a, ()> {
 
 fn apply<'a>(function: Unary, argument: &'a Expr, bag: &AttributeBag<'a>) -> Evaluated<'a, Value<'a>> {
     let text = argument.bytes(bag)?;
-    if function == Unary::ToLower {
-        count_made(functions::made_by_lower(text), bag)?;
-    }
+    count_made(
+        match function {
+            Unary::ToLower => functions::made_by_lower(text),
+            Unary::Uri => functions::read_as_uri(text),
+            Unary::Email => functions::read_as_email(text),
+            Unary::Ip | Unary::Timestamp | Unary::DnsName => text.len(),
+            Unary::Size => 0,
+        },
+        bag,
+    )?;
     function.apply(text, bag.arena())
 }
 
@@ -486,6 +483,16 @@ fn compare_timestamp<'a>(
 /// Whether two addresses, names, mailboxes or URIs are equal.
 fn equal<'a>(operands: Operands, pair: &'a [Expr; 2], bag: &AttributeBag<'a>) -> Evaluated<'a, bool> {
     let (left, right) = both(pair, bag)?;
+    for text in [left, right] {
+        count_made(
+            match operands {
+                Operands::EmailAddress => functions::read_as_email(text),
+                Operands::Uri => functions::read_as_uri(text),
+                _ => text.len(),
+            },
+            bag,
+        )?;
+    }
     match operands {
         Operands::DnsName => functions::dns_name_equal(left, right, bag.arena()),
         Operands::EmailAddress => functions::email_equal(left, right, bag.arena()),

@@ -1,5 +1,6 @@
 //! Regular expressions with the syntax and semantics of RE2: a byte that is not valid UTF-8 is one character, U+FFFD.
 
+mod cost;
 mod facts;
 mod guard;
 mod set;
@@ -8,29 +9,36 @@ mod size;
 mod translate;
 
 use std::cell::RefCell;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bumpalo::Bump;
 use bumpalo::collections::String as ArenaString;
+use foldhash::HashMap;
 use regex_syntax::hir::{Class, Hir, HirKind};
-use rustc_hash::FxHashMap;
 
-use super::super::EvalError;
+use super::super::{Bound, EvalError};
+pub use cost::pattern_cost;
+use mixer_attribute::AttributeBag;
 use shared::{CONFIGURED, Compiled};
 use size::Refused;
 
 pub use facts::RegexFacts;
 pub use guard::TooCostly;
+use guard::{Guard, Work};
 pub use set::RegexSet;
 pub use shared::Pattern;
 pub use size::MAX_OF_CONFIGURATION;
 
 /// Maximum number of patterns computed at run time in the cache of a thread.
-const MAX_CACHED: usize = 64;
+const MAX_CACHED: usize = 512;
+/// What the classes of Unicode characters of a pattern computed at run time may [cost](pattern_cost): some milliseconds.
+const MAX_COMPUTED_COST: usize = 100;
+/// Likewise of a configured pattern: some tenths of a second.
+const MAX_COST: usize = 1000;
 /// Maximum size of a compiled pattern computed at run time, in bytes.
 const MAX_CACHED_PATTERN: usize = 256 << 10;
 /// Maximum size of the compiled patterns in the cache of a thread, in bytes.
-const MAX_CACHED_BYTES: usize = 2 << 20;
+const MAX_CACHED_BYTES: usize = 4 << 20;
 /// Maximum size of the lazy automaton of a pattern computed at run time, in bytes.
 const MAX_CACHED_AUTOMATON: usize = 128 << 10;
 
@@ -40,6 +48,15 @@ pub struct Regex {
     inner: regex::Regex,
     /// Its share of the budget for configured patterns, held for all that have the same.
     shared: Option<Arc<Compiled>>,
+    /// For long texts; made for the first of them.
+    guard: Arc<OnceLock<Guard>>,
+}
+
+/// A pattern in the syntax of the crate `regex`.
+struct Translated {
+    text: String,
+    /// What its classes [cost](pattern_cost).
+    cost: usize,
 }
 
 /// Why a pattern does not compile.
@@ -75,9 +92,9 @@ impl Regex {
 
     /// As [`compile`](Self::compile), and tells the kinds of errors apart.
     pub(crate) fn configured(pattern: &[u8]) -> Result<Regex, PatternError> {
-        let translated = translated(pattern)?;
+        let translated = translated(pattern, MAX_COST)?;
         let shared = CONFIGURED.compile(&translated).map_err(|why| refused(why, pattern))?;
-        Ok(Regex { inner: shared.regex.clone(), shared: Some(shared) })
+        Ok(Regex { inner: shared.regex.clone(), guard: Arc::clone(&shared.guard), shared: Some(shared) })
     }
 
     /// The pattern, if it is one of the configuration.
@@ -87,11 +104,11 @@ impl Regex {
 
     /// Compiles a pattern computed at run time; also returns its size in bytes.
     fn computed(pattern: &[u8]) -> Result<(Regex, usize), PatternError> {
-        let translated = translated(pattern)?;
+        let translated = translated(pattern, MAX_COMPUTED_COST)?;
         let (inner, bytes) =
             size::compile_within(&translated, MAX_CACHED_PATTERN, Some(MAX_CACHED_AUTOMATON))
                 .map_err(|why| refused(why, pattern))?;
-        Ok((Regex { inner, shared: None }, bytes))
+        Ok((Regex { inner, shared: None, guard: Arc::default() }, bytes))
     }
 
     /// Whether it matches up to the end of a text only, where it names neither any text nor a question mark.
@@ -141,6 +158,26 @@ impl Regex {
     }
 }
 
+impl Regex {
+    /// Bytes of states that the search of a text may compute: some milliseconds.
+    pub const MAX_STATES: usize = 8 << 20;
+
+    /// As [`is_match`](Self::is_match) with bounded work, for a long text: some patterns need a state for almost every byte of some texts, each of
+    /// which takes some microseconds. Returns also the bytes of its states. Allocates them, at most 256 KiB at once.
+    ///
+    /// Errors: it needs more than [`MAX_STATES`](Self::MAX_STATES).
+    pub fn try_match(&self, subject: &[u8]) -> Result<(bool, usize), TooCostly> {
+        let pattern = || Guard::of_one(self.inner.as_str(), size::MAX_COMPILED, Self::MAX_STATES);
+        let guard = self.guard.get_or_init(pattern);
+        let mut work = Work::new(Self::MAX_STATES, usize::MAX);
+        let found = match std::str::from_utf8(subject) {
+            Ok(text) => guard.is_match(text, &mut work)?,
+            Err(_) => guard.is_match(&replaced(subject, &Bump::new()), &mut work)?,
+        };
+        Ok((found, Self::MAX_STATES - work.states()))
+    }
+}
+
 /// The character that a translated pattern begins with, if it stands for itself, and what is behind it.
 fn first_literal(pattern: &str) -> Option<(char, &str)> {
     if let Some(escaped) = pattern.strip_prefix("\\x{") {
@@ -155,8 +192,8 @@ fn rejected(detail: &str, part: &str) -> String {
     format!("error parsing regexp: {detail}: `{part}`")
 }
 
-/// The pattern in the syntax of the crate `regex`.
-fn translated(pattern: &[u8]) -> Result<String, PatternError> {
+/// The pattern in the syntax of the crate `regex`, whose classes [cost](pattern_cost) at most `max_cost`.
+fn translated(pattern: &[u8], max_cost: usize) -> Result<Translated, PatternError> {
     let Ok(pattern) = std::str::from_utf8(pattern) else {
         return Err(PatternError::Invalid(rejected("invalid UTF-8", &String::from_utf8_lossy(pattern))));
     };
@@ -168,9 +205,18 @@ fn translated(pattern: &[u8]) -> Result<String, PatternError> {
         );
         return Err(PatternError::TooLarge(text));
     }
-    translate::translate(pattern)
-        .map_err(|problem| PatternError::Invalid(rejected(problem.detail, problem.part)))
+    let text = translate::translate(pattern)
+        .map_err(|problem| PatternError::Invalid(rejected(problem.detail, problem.part)))?;
+    let cost = pattern_cost(&text);
+    match cost > max_cost {
+        true => Err(PatternError::TooLarge(rejected(TOO_COSTLY, pattern))),
+        false => Ok(Translated { text, cost }),
+    }
 }
+
+/// Why a pattern is refused whose classes would take too long to compile.
+const TOO_COSTLY: &str =
+    "expression has too many classes of Unicode characters, of which each counts twenty times beside (?i)";
 
 fn refused(why: Refused, pattern: &[u8]) -> PatternError {
     let pattern = String::from_utf8_lossy(pattern);
@@ -196,24 +242,70 @@ fn replaced<'a>(subject: &[u8], arena: &'a Bump) -> ArenaString<'a> {
     text
 }
 
+/// A pattern computed at run time, or why it is none.
+struct Cached {
+    compiled: Result<Regex, PatternError>,
+    bytes: usize,
+}
+
 /// Patterns computed at run time.
 #[derive(Default)]
 struct Computed {
-    /// Compiled patterns, or their errors, by source.
-    patterns: FxHashMap<Box<[u8]>, Result<Regex, PatternError>>,
+    /// By source. Seeded: callers choose patterns.
+    patterns: HashMap<Box<[u8]>, Cached>,
     /// Size of the compiled patterns.
     bytes: usize,
+}
+
+impl Computed {
+    /// Makes room for a pattern. What gives way is chosen by the hash of its text, as good as by chance: patterns that are used in turn, and are
+    /// more than there is room for, would all give way before they are used again if the oldest did.
+    fn make_room(&mut self, bytes: usize) {
+        while !self.patterns.is_empty()
+            && (self.patterns.len() >= MAX_CACHED || self.bytes + bytes > MAX_CACHED_BYTES)
+        {
+            let Some(gone) = self.patterns.keys().next().cloned() else { return };
+            let freed = self.patterns.remove(&gone).map_or(0, |cached| cached.bytes);
+            self.bytes = self.bytes.saturating_sub(freed);
+        }
+    }
 }
 
 thread_local! {
     static CACHE: RefCell<Computed> = RefCell::default();
 }
 
-/// Searches with a pattern computed at run time. Each thread caches compiled patterns, at most 2 MiB.
-pub(crate) fn matches<'a>(pattern: &[u8], subject: &[u8], arena: &'a Bump) -> Result<bool, EvalError<'a>> {
+/// Searches a text of a request, and counts what that takes.
+///
+/// Errors: the patterns of the request search too much.
+pub(crate) fn search<'a>(
+    regex: &Regex,
+    subject: &[u8],
+    bag: &AttributeBag<'a>,
+) -> Result<bool, EvalError<'a>> {
+    let exhausted = || EvalError::Exhausted(Bound::SearchedText(bag.search_limit()));
+    if !bag.count_search(subject.len()) {
+        return Err(exhausted());
+    }
+    // compat(1.3): Istio Mixer has no bound.
+    if subject.len() <= AttributeBag::SHORT_TEXT || bag.search_limit() > AttributeBag::SEARCH_LIMIT {
+        return Ok(regex.is_match(subject));
+    }
+    let (found, states) = regex.try_match(subject).map_err(|TooCostly| exhausted())?;
+    if bag.count_search(states) { Ok(found) } else { Err(exhausted()) }
+}
+
+/// [`search`] with a pattern computed at run time. Each thread caches compiled patterns, at most 4 MiB.
+///
+/// Errors: likewise; it is no pattern.
+pub(crate) fn matches<'a>(
+    pattern: &[u8],
+    subject: &[u8],
+    bag: &AttributeBag<'a>,
+) -> Result<bool, EvalError<'a>> {
     let found = with_computed(pattern, |compiled| match compiled {
-        Ok(regex) => Ok(regex.is_match(subject)),
-        Err(error) => Err(EvalError::Failed(arena.alloc_str(error.text()))),
+        Ok(regex) => search(regex, subject, bag),
+        Err(error) => Err(EvalError::Failed(bag.arena().alloc_str(error.text()))),
     });
     found.unwrap_or(Ok(false))
 }
@@ -232,13 +324,11 @@ fn with_computed<R>(pattern: &[u8], look: impl FnOnce(&Result<Regex, PatternErro
                 Err(error) => (Err(error), 0),
             };
             let bytes = bytes + 2 * pattern.len();
-            if cache.patterns.len() >= MAX_CACHED || cache.bytes + bytes > MAX_CACHED_BYTES {
-                *cache = Computed::default();
-            }
+            cache.make_room(bytes);
             cache.bytes += bytes;
-            cache.patterns.insert(pattern.into(), compiled);
+            cache.patterns.insert(pattern.into(), Cached { compiled, bytes });
         }
-        cache.patterns.get(pattern).map(look)
+        cache.patterns.get(pattern).map(|cached| look(&cached.compiled))
     })
 }
 
@@ -273,6 +363,14 @@ fn takes_question_mark(pattern: &Hir) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mixer_attribute::Vocabulary;
+
+    /// Searches with a computed pattern.
+    fn matches(pattern: &[u8], subject: &[u8]) -> Result<bool, String> {
+        let (vocabulary, arena) = (Vocabulary::builder().build(), Bump::new());
+        let bag = AttributeBag::empty(&vocabulary, &arena);
+        super::matches(pattern, subject, &bag).map_err(|error| error.to_string())
+    }
 
     #[test]
     fn patterns_have_the_semantics_of_re2() {
@@ -365,15 +463,52 @@ mod tests {
     }
 
     #[test]
+    fn a_long_text_that_needs_very_many_states_is_not_searched() {
+        let (vocabulary, arena) = (Vocabulary::builder().build(), Bump::new());
+        let mut seed = 1u32;
+        let mut letter = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            ["select ", "from ", "a", "b", "c", "é"][(seed >> 24) as usize % 6]
+        };
+        let statements: String = (0..200_000).map(|_| letter()).collect();
+        let letters: String = statements.chars().filter(|c| matches!(c, 'a' | 'b')).collect();
+        let words = "the quick brown fox jumps over it ".repeat(10_000);
+        for (pattern, text) in
+            [(r"(?i)(select|insert).{0,200}(into|set)", &statements), (r"(a|b)*a(a|b){200}c", &letters)]
+        {
+            let regex = Regex::compile(pattern.as_bytes()).unwrap();
+            let bag = AttributeBag::empty(&vocabulary, &arena);
+            let exhausted = Err(EvalError::Exhausted(Bound::SearchedText(AttributeBag::SEARCH_LIMIT)));
+            assert_eq!(search(&regex, text.as_bytes(), &bag), exhausted, "{pattern}");
+            assert_eq!(super::matches(pattern.as_bytes(), text.as_bytes(), &bag), exhausted, "{pattern}");
+            let bag = AttributeBag::empty(&vocabulary, &arena);
+            assert_eq!(search(&regex, words.as_bytes(), &bag), Ok(false), "{pattern}");
+            assert_eq!(search(&regex, &text.as_bytes()[..AttributeBag::SHORT_TEXT], &bag), Ok(false));
+            let mut bag = AttributeBag::empty(&vocabulary, &arena);
+            bag.set_search_limit(AttributeBag::ISTIO_MIXER_SEARCH_LIMIT);
+            assert_eq!(search(&regex, &text.as_bytes()[..8192], &bag), Ok(false), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_are_used_in_turn_stay_in_the_cache() {
+        let patterns: Vec<String> = (0..200).map(|number| format!("^/api/v1/x{number}/.*$")).collect();
+        let compiled = || CACHE.with_borrow(|cache| cache.patterns.len());
+        for _ in 0..2 {
+            patterns.iter().for_each(|pattern| assert_eq!(matches(pattern.as_bytes(), b"/"), Ok(false)));
+        }
+        assert_eq!(compiled(), patterns.len());
+    }
+
+    #[test]
     fn the_cache_of_patterns_is_bounded() {
-        let arena = Bump::new();
-        for i in 0..200 {
-            let pattern = format!("^a{{{}}}$", i % 100);
+        for i in 0..2000 {
+            let pattern = format!("^a{{{}}}({})?$", i % 100, i / 100);
             let subject = "a".repeat(i % 100);
-            assert_eq!(matches(pattern.as_bytes(), subject.as_bytes(), &arena), Ok(true));
+            assert_eq!(matches(pattern.as_bytes(), subject.as_bytes()), Ok(true));
         }
         assert!(CACHE.with_borrow(|cache| cache.patterns.len()) <= MAX_CACHED);
-        assert!(matches(b"a(", b"a", &arena).is_err());
+        assert!(matches(b"a(", b"a").is_err());
     }
 
     #[test]
@@ -382,17 +517,31 @@ mod tests {
         assert!(matches!(error(r"(\pL{800})"), Err(PatternError::TooLarge(_))));
         assert!(matches!(error(&"a".repeat(100_000)), Err(PatternError::TooLarge(_))));
         assert_eq!(error(r"^/api/v[0-9]+/\pL{1,20}$"), Ok(()));
-        let arena = Bump::new();
         for i in 0..200 {
             // From a request, a pattern may be as large as is usual in configurations, but no larger.
             let pattern = format!(r"\pL{{1,5}}{i}");
-            assert_eq!(matches(pattern.as_bytes(), format!("é{i}").as_bytes(), &arena), Ok(true));
+            assert_eq!(matches(pattern.as_bytes(), format!("é{i}").as_bytes()), Ok(true));
             assert!(CACHE.with_borrow(|cache| cache.bytes) <= MAX_CACHED_BYTES);
         }
-        assert!(matches(br"\pL{100}", b"a", &arena).is_err());
+        assert!(matches(br"\pL{100}", b"a").is_err());
+        for costly in [
+            "(?i)".to_owned() + &r"\pL".repeat(20_000),
+            "(?i)".to_owned() + &r"\PL".repeat(20_000),
+            format!("(?i)[{}]", r"\pL\PL".repeat(10_000)),
+            "(?i)".to_owned() + &r"[\D]".repeat(10_000),
+            "(?i)".to_owned() + &r"[\x{0}-\x{10ffff}]".repeat(3000),
+            r"\p{Greek}".repeat(6000),
+            r"[[:^alpha:]]|".repeat(4000) + "(?i)a",
+        ] {
+            assert!(matches!(error(&costly), Err(PatternError::TooLarge(_))), "{costly:.20}");
+            assert!(matches(costly.as_bytes(), b"a").is_err(), "{costly:.20}");
+        }
+        assert_eq!(error(&(r"\p{Thai}".repeat(MAX_COST) + "$")), Ok(()));
+        assert_eq!(error(&("(?i)".to_owned() + &r"\p{Greek}+ ".repeat(MAX_COST / 20))), Ok(()));
+        assert_eq!(matches(r"(?i)^\pL+\.\p{Lu}+$".as_bytes(), "é.É".as_bytes()), Ok(true));
         let long = "x".repeat(60_000);
         for i in 0..100 {
-            let _ = matches(format!("{long}{i}(").as_bytes(), b"", &arena);
+            let _ = matches(format!("{long}{i}(").as_bytes(), b"");
             assert!(CACHE.with_borrow(|cache| cache.bytes) <= MAX_CACHED_BYTES);
         }
     }

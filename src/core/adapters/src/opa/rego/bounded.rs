@@ -13,6 +13,7 @@ use regorus::unstable::{BUILTINS, BuiltinFcn, Expr, Ref, Span};
 use regorus::{Engine, Source, Value};
 
 use mixer_base::allocation::may_allocate;
+use mixer_expr::functions::pattern_cost;
 
 /// Most elements of a range.
 const MAX_RANGE: u64 = 100_000;
@@ -48,7 +49,7 @@ pub(super) fn was_exceeded() -> bool {
 type Bounded = fn(&Builtin, &[Value]) -> anyhow::Result<Value>;
 
 /// The functions, which replace those of the engine.
-const FUNCTIONS: [(&str, Bounded); 30] = [
+const FUNCTIONS: [(&str, Bounded); 35] = [
     ("bits.lsh", |_, arguments| shifted(arguments)),
     ("concat", |builtin, arguments| within(builtin, arguments, concatenated(arguments))),
     ("graph.reachable_paths", graph::reachable_paths),
@@ -66,7 +67,15 @@ const FUNCTIONS: [(&str, Bounded); 30] = [
     ("object.subset", texts::subset),
     ("object.union_n", texts::united),
     ("product", multiplied),
-    ("regex.replace", |builtin, arguments| within(builtin, arguments, substituted(arguments))),
+    ("regex.find_n", |builtin, arguments| searched(builtin, arguments, 0)),
+    ("regex.is_valid", |builtin, arguments| searched(builtin, arguments, 0)),
+    ("regex.match", |builtin, arguments| searched(builtin, arguments, 0)),
+    ("regex.replace", |builtin, arguments| {
+        compilable(builtin, text(arguments, 1))?;
+        within(builtin, arguments, substituted(arguments))
+    }),
+    ("regex.split", |builtin, arguments| searched(builtin, arguments, 0)),
+    ("regex.template_match", searched_by_template),
     ("replace", |builtin, arguments| within(builtin, arguments, replaced(arguments))),
     ("sprintf", written),
     ("strings.any_prefix_match", texts::compared),
@@ -211,6 +220,54 @@ fn after(text: &str, old: &str, new: &str) -> usize {
 /// The length of `replace(text, old, new)`.
 fn replaced(arguments: &[Value]) -> Option<usize> {
     Some(after(text(arguments, 0)?, text(arguments, 1)?, text(arguments, 2)?))
+}
+
+/// Longest pattern, in bytes.
+const MAX_PATTERN: usize = 16 << 10;
+/// What the classes of a pattern may [cost](pattern_cost): some milliseconds.
+const MAX_PATTERN_COST: usize = 200;
+
+/// Why a pattern is refused.
+const TOO_COSTLY: &str = "a pattern has too many classes of Unicode characters";
+
+/// Errors: a pattern takes too long to compile, which the timer of the engine does not interrupt.
+fn compilable(builtin: &Builtin, pattern: Option<&str>) -> anyhow::Result<()> {
+    let Some(pattern) = pattern else { return Ok(()) };
+    if pattern.len() > MAX_PATTERN {
+        return Err(beyond(format!("{}: a pattern has at most {MAX_PATTERN} bytes", builtin.name)));
+    }
+    match pattern_cost(pattern) > MAX_PATTERN_COST {
+        true => Err(beyond(format!("{}: {TOO_COSTLY}", builtin.name))),
+        false => Ok(()),
+    }
+}
+
+/// A function with a pattern at this place of its arguments.
+fn searched(builtin: &Builtin, arguments: &[Value], at: usize) -> anyhow::Result<Value> {
+    compilable(builtin, text(arguments, at))?;
+    builtin.call(arguments)
+}
+
+/// `regex.template_match(template, text, start, end)`: what is between the delimiters is a pattern.
+fn searched_by_template(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    if let (Some(template), Some(start), Some(end)) =
+        (text(arguments, 0), text(arguments, 2), text(arguments, 3))
+    {
+        let patterns: Vec<&str> = match start.is_empty() || end.is_empty() {
+            true => vec![template],
+            false => template.split(start).skip(1).filter_map(|part| part.split(end).next()).collect(),
+        };
+        patterns.iter().try_for_each(|pattern| compilable(builtin, Some(pattern)))?;
+        // Each is compiled.
+        let cost: usize = patterns.iter().map(|pattern| pattern_cost(pattern)).sum();
+        if cost > MAX_PATTERN_COST {
+            return Err(beyond(format!("{}: {TOO_COSTLY}", builtin.name)));
+        }
+        if template.len() > MAX_PATTERN {
+            return Err(beyond(format!("{}: a template has at most {MAX_PATTERN} bytes", builtin.name)));
+        }
+    }
+    builtin.call(arguments)
 }
 
 /// The most bytes of `regex.replace(text, pattern, new)`: each match is replaced by `new`, and may stand in it several times.

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use super::*;
 use crate::decision::{CALLER_PRINCIPAL, CallAnswer, CallerText};
 use crate::dispatch::DispatchTrace;
-use mixer_attribute::OwnedAttributes;
+use crate::secret_values::SecretValues;
 use mixer_attribute::request::{CheckCall, encode_check_request};
+use mixer_attribute::{AttributeBag, OwnedAttributes, Value, ValueType, Vocabulary};
+use mixer_base::secrets::SecretNames;
 use mixer_wire::istio::mixer::v1::CheckResponse;
 use prost::Message as _;
 
@@ -94,6 +96,28 @@ fn requests_and_answers_are_written_and_masked() {
     use std::os::unix::fs::PermissionsExt as _;
     let mode = std::fs::metadata(&options.log.path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "only the owner may read attributes");
+}
+
+#[test]
+fn what_a_generator_made_is_masked_in_the_answer() {
+    let vocabulary = {
+        let mut builder = Vocabulary::builder();
+        builder.declare("session.token", ValueType::String);
+        builder.build()
+    };
+    let arena = bumpalo::Bump::new();
+    let mut bag = AttributeBag::empty(&vocabulary, &arena);
+    bag.generate(vocabulary.slot(b"session.token").unwrap(), Value::String(b"alice"));
+    let made = SecretValues::made(&bag, &SecretNames::new()).map(Arc::new);
+    assert!(made.is_some());
+    let directory = tempfile::tempdir().unwrap();
+    let mut refused = call("alice", 7);
+    refused.trace.made_secrets = made;
+    let (logged, _) = write(&options(directory.path(), |_| {}), [refused]);
+    let [decision] = &logged[..] else { panic!("{logged:?}") };
+    assert_eq!(decision.attributes["source.user"], "alice", "it is not secret where it was received");
+    let status = &decision.answer.as_ref().unwrap().status;
+    assert_eq!(*status, super::super::StatusText::new(7, "*** may not"));
 }
 
 #[test]

@@ -28,6 +28,11 @@ impl Work {
     pub(super) fn new(states: usize, bytes: usize) -> Self {
         Self { states, bytes }
     }
+
+    /// Bytes of states that are left.
+    pub(super) fn states(&self) -> usize {
+        self.states
+    }
 }
 
 /// The automaton of a group of patterns.
@@ -37,12 +42,21 @@ pub(super) struct Guard(Option<DFA>);
 impl Guard {
     /// Compiles patterns in the syntax of the crate `regex`, which compile there within `limit` bytes.
     pub(super) fn compile<P: AsRef<str>>(translated: &[P], limit: usize) -> Self {
+        Self::with_clears(translated, limit, 1)
+    }
+
+    /// Of one pattern, in the syntax of the crate, which computes states of so many bytes before they have to be worth it.
+    pub(super) fn of_one(translated: &str, limit: usize, states: usize) -> Self {
+        Self::with_clears(&[translated], limit, states / STATES)
+    }
+
+    fn with_clears<P: AsRef<str>>(translated: &[P], limit: usize, clears: usize) -> Self {
         let nfa = thompson::Config::new().nfa_size_limit(Some(limit)).which_captures(WhichCaptures::None);
         let dfa = DFA::config()
             .match_kind(MatchKind::All)
             .cache_capacity(STATES)
             .skip_cache_capacity_check(true)
-            .minimum_cache_clear_count(Some(1))
+            .minimum_cache_clear_count(Some(clears))
             .minimum_bytes_per_state(Some(BYTES_PER_STATE));
         Self(DFA::builder().thompson(nfa).configure(dfa).build_many(translated).ok())
     }

@@ -6,7 +6,7 @@ use bumpalo::Bump;
 
 use super::guard::{Guard, TooCostly, Work};
 use super::size::{self, CONFIGURED, Charge, MAX_COMPILED};
-use super::{Regex, replaced, translated};
+use super::{MAX_COST, Regex, replaced, translated};
 
 /// Patterns per automaton. Larger automata are faster until the lazy DFA exceeds its cache.
 const PATTERNS_PER_AUTOMATON: usize = 64;
@@ -107,11 +107,16 @@ impl RegexSet {
     }
 }
 
-/// One automaton for all patterns; `None` if one is invalid or the automaton is too large.
+/// One automaton for all patterns; `None` if one is invalid, the automaton is too large, or their classes cost more than those of one may.
 fn automaton(patterns: &[&[u8]], limit: usize) -> Option<((regex::RegexSet, Arc<Charge>), Guard)> {
-    let translated = patterns.iter().map(|p| translated(p).ok()).collect::<Option<Vec<_>>>()?;
+    let translated = patterns.iter().map(|p| translated(p, MAX_COST).ok()).collect::<Option<Vec<_>>>()?;
+    let cost = translated.iter().map(|pattern| pattern.cost).sum();
+    if cost > MAX_COST {
+        return None;
+    }
+    let translated: Vec<String> = translated.into_iter().map(|pattern| pattern.text).collect();
     let build = |limit| regex::RegexSetBuilder::new(&translated).size_limit(limit).build();
-    let (compiled, bytes) = size::smallest(limit, build).ok()?;
+    let (compiled, bytes) = size::smallest(cost, limit, build).ok()?;
     // The size is rounded up so far that it counts for both.
     let charge = Arc::new(CONFIGURED.charge(bytes).ok()?);
     Some(((compiled, charge), Guard::compile(&translated, bytes)))

@@ -3,10 +3,12 @@
 //! A configuration that replaces another shares its patterns. The budget has room for both.
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use foldhash::HashMap;
 
+use super::Translated;
+use super::guard::Guard;
 use super::size::{self, Budget, Charge, Refused};
 
 /// The patterns of all configurations.
@@ -19,6 +21,8 @@ const MIN_SWEEP: usize = 256;
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) regex: regex::Regex,
+    /// [`Regex`](super::Regex) has it.
+    pub(super) guard: Arc<OnceLock<Guard>>,
     /// Its share of the budget.
     charge: Charge,
 }
@@ -67,9 +71,10 @@ impl Patterns {
     }
 
     /// Compiles a pattern in the syntax of the crate, unless it is in use. No lock is held meanwhile.
-    pub(super) fn compile(&self, translated: &str) -> Result<Arc<Compiled>, Refused> {
+    pub(super) fn compile(&self, translated: &Translated) -> Result<Arc<Compiled>, Refused> {
+        let text = &*translated.text;
         let table = || self.by_text.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = |table: &Table| table.known.get(translated).and_then(Weak::upgrade);
+        let known = |table: &Table| table.known.get(text).and_then(Weak::upgrade);
         if let Some(known) = known(&table()) {
             return Ok(known);
         }
@@ -82,8 +87,8 @@ impl Patterns {
             table.known.retain(|_, compiled| compiled.strong_count() > 0);
             table.used = table.known.len();
         }
-        let compiled = Arc::new(Compiled { regex, charge });
-        table.known.insert(translated.into(), Arc::downgrade(&compiled));
+        let compiled = Arc::new(Compiled { regex, charge, guard: Arc::default() });
+        table.known.insert(text.into(), Arc::downgrade(&compiled));
         Ok(compiled)
     }
 }
@@ -92,20 +97,24 @@ impl Patterns {
 mod tests {
     use super::*;
 
+    fn pattern(text: &str) -> Translated {
+        Translated { text: text.to_owned(), cost: 0 }
+    }
+
     #[test]
     fn a_pattern_counts_once_while_it_is_used() {
         // Two patterns fit.
         static BUDGET: Budget = Budget::new(20 << 10);
         let patterns = Patterns::new(&BUDGET);
-        let old = [patterns.compile("^a$").unwrap(), patterns.compile("^b$").unwrap()];
+        let old = [patterns.compile(&pattern("^a$")).unwrap(), patterns.compile(&pattern("^b$")).unwrap()];
         // The next configuration has them as well.
-        let new = [patterns.compile("^a$").unwrap(), patterns.compile("^b$").unwrap()];
+        let new = [patterns.compile(&pattern("^a$")).unwrap(), patterns.compile(&pattern("^b$")).unwrap()];
         assert!(old.iter().zip(&new).all(|(old, new)| Arc::ptr_eq(old, new)));
-        assert_eq!(patterns.compile("^c$").map(|_| ()), Err(Refused::Budget));
+        assert_eq!(patterns.compile(&pattern("^c$")).map(|_| ()), Err(Refused::Budget));
         drop(old);
-        assert_eq!(patterns.compile("^c$").map(|_| ()), Err(Refused::Budget), "still used");
+        assert_eq!(patterns.compile(&pattern("^c$")).map(|_| ()), Err(Refused::Budget), "still used");
         drop(new);
-        assert!(patterns.compile("^c$").unwrap().regex.is_match("c"));
+        assert!(patterns.compile(&pattern("^c$")).unwrap().regex.is_match("c"));
     }
 
     #[test]
@@ -113,7 +122,7 @@ mod tests {
         static BUDGET: Budget = Budget::new(1 << 20);
         let patterns = Patterns::new(&BUDGET);
         for number in 0..5 * MIN_SWEEP {
-            patterns.compile(&format!("^{number}$")).unwrap();
+            patterns.compile(&pattern(&format!("^{number}$"))).unwrap();
         }
         assert!(patterns.by_text.lock().unwrap().known.len() <= 2 * MIN_SWEEP + 1);
     }

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::Translated;
+
 /// Maximum length of a pattern, in bytes.
 pub(super) const MAX_TEXT: usize = 64 << 10;
 /// Maximum size of a configured pattern, or of a set of some, compiled, in bytes.
@@ -16,6 +18,8 @@ const MAX_CONFIGURED: usize = 2 * MAX_OF_CONFIGURATION;
 
 /// The first limit that is tried.
 const FIRST: usize = 8 << 10;
+/// What the classes of a pattern may cost for which several limits are tried.
+const MAX_REPEATED: usize = 50;
 /// Each limit is so many times the one before.
 const FACTOR: usize = 8;
 
@@ -79,19 +83,22 @@ impl std::fmt::Debug for Charge {
 }
 
 /// Compiles a pattern in the syntax of the crate, within the budget.
-pub(super) fn compile(translated: &str, budget: &'static Budget) -> Result<(regex::Regex, Charge), Refused> {
+pub(super) fn compile(
+    translated: &Translated,
+    budget: &'static Budget,
+) -> Result<(regex::Regex, Charge), Refused> {
     let (compiled, bytes) = compile_within(translated, MAX_COMPILED, None)?;
     Ok((compiled, budget.charge(bytes)?))
 }
 
 /// Compiles a pattern of at most `max` bytes; also returns its size.
 pub(super) fn compile_within(
-    translated: &str,
+    translated: &Translated,
     max: usize,
     automaton: Option<usize>,
 ) -> Result<(regex::Regex, usize), Refused> {
-    smallest(max, |limit| {
-        let mut builder = regex::RegexBuilder::new(translated);
+    smallest(translated.cost, max, |limit| {
+        let mut builder = regex::RegexBuilder::new(&translated.text);
         if let Some(automaton) = automaton {
             builder.dfa_size_limit(automaton);
         }
@@ -99,12 +106,13 @@ pub(super) fn compile_within(
     })
 }
 
-/// Builds within the smallest limit that suffices.
+/// Builds within the smallest limit that suffices; within the largest, if each attempt would read classes of Unicode characters that cost much.
 pub(super) fn smallest<T>(
+    cost: usize,
     max: usize,
     build: impl Fn(usize) -> Result<T, regex::Error>,
 ) -> Result<(T, usize), Refused> {
-    let mut limit = FIRST.min(max);
+    let mut limit = if cost > MAX_REPEATED { max } else { FIRST.min(max) };
     loop {
         match build(limit) {
             Ok(built) => return Ok((built, limit)),
@@ -124,13 +132,14 @@ mod tests {
     #[test]
     fn a_budget_is_shared_and_given_back() {
         static BUDGET: Budget = Budget::new(20 << 10);
-        let first = compile("^a$", &BUDGET).unwrap();
-        let second = compile("^b$", &BUDGET).unwrap();
-        assert_eq!(compile("^c$", &BUDGET).map(|_| ()), Err(Refused::Budget));
+        let compile = |text: &str| compile(&Translated { text: text.to_owned(), cost: 0 }, &BUDGET);
+        let first = compile("^a$").unwrap();
+        let second = compile("^b$").unwrap();
+        assert_eq!(compile("^c$").map(|_| ()), Err(Refused::Budget));
         drop(first);
-        assert!(compile("^c$", &BUDGET).is_ok());
+        assert!(compile("^c$").is_ok());
         drop(second);
         assert_eq!(BUDGET.left.load(Ordering::Relaxed), 20 << 10);
-        assert_eq!(compile("[", &BUDGET).map(|_| ()), Err(Refused::Syntax));
+        assert_eq!(compile("[").map(|_| ()), Err(Refused::Syntax));
     }
 }

@@ -35,12 +35,16 @@ const POSIX_CLASSES: [&str; 14] = [
     "upper", "word", "xdigit",
 ];
 
+/// Most names of classes in a pattern that are looked up. One with more is refused for their cost.
+const MAX_LOOKED_UP: usize = 1024;
+
 /// Translates a pattern. Errors: it is invalid in RE2.
 pub(super) fn translate(pattern: &str) -> Result<String, Problem<'_>> {
     let mut translator = Translator {
         pattern,
         at: 0,
         out: String::with_capacity(pattern.len() + 16),
+        classes: 0,
         open: Vec::new(),
         weight: 0,
         atom: None,
@@ -59,6 +63,8 @@ struct Translator<'p> {
     pattern: &'p str,
     at: usize,
     out: String,
+    /// Names of classes of Unicode characters so far.
+    classes: usize,
     /// For every open group, the largest weight before it.
     open: Vec<u32>,
     /// The largest weight in the current group: the count of a repetition times those inside.
@@ -359,6 +365,7 @@ impl<'p> Translator<'p> {
     /// `\pN`, `\p{Name}`, `\P...` and `\p{^Name}`.
     fn unicode_class(&mut self) -> Result<String, Problem<'p>> {
         let start = self.at;
+        self.classes += 1;
         let mut negative = self.rest().starts_with("\\P");
         self.at += 2;
         let rest = self.rest();
@@ -393,7 +400,9 @@ impl<'p> Translator<'p> {
         // The crate knows the names of scripts, but is less strict about their spelling.
         let known = is_name
             && (CATEGORIES.contains(&name)
-                || (spelled_well && !is_abbreviation && regex::Regex::new(&class).is_ok()));
+                || (spelled_well
+                    && !is_abbreviation
+                    && (self.classes > MAX_LOOKED_UP || regex::Regex::new(&class).is_ok())));
         if known { Ok(class) } else { Err(self.invalid(BAD_RANGE, start)) }
     }
 
