@@ -17,12 +17,11 @@ mod provider;
 mod text;
 mod turn;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use mixer_attribute::text::go_text;
+use mixer_attribute::text::brief_text;
 use mixer_attribute::{SignedDuration, Value};
 use mixer_base::task::Task;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Severity};
@@ -40,8 +39,6 @@ use inheritance::KnownProviders;
 use metrics::ListMetrics;
 use provider::Provider;
 
-/// Most bytes of a value that a message repeats.
-const MAX_SHOWN: usize = 4 << 10;
 /// How long the building of a handler waits for its list.
 const FIRST_LOAD: Duration = Duration::from_secs(2);
 /// How much longer it waits for a list that is there and is being read.
@@ -448,12 +445,12 @@ impl HandleCheck for ListChecker {
                 text::address(bytes, &mut buffer)
             }
             other => {
-                let shown = other.map_or_else(|| "<nil>".to_owned(), |value| go_text(value).to_string());
+                let shown = other.map_or_else(|| "<nil>".to_owned(), brief_text);
                 let text = format!("{shown} is not a valid string or IP address");
                 return Reply::Ready(Ok(self.result(INVALID_ARGUMENT, text)));
             }
         };
-        let shown = || shown(symbol);
+        let shown = || brief_text(Value::String(symbol));
         Reply::Ready(Ok(match (entries.look_up(symbol), self.blacklist) {
             (Lookup::NotAnAddress, _) => {
                 self.result(INVALID_ARGUMENT, format!("{} is not a valid IP address", shown()))
@@ -472,14 +469,6 @@ impl HandleCheck for ListChecker {
             }
             (Lookup::Found, false) | (Lookup::Missing, true) => self.result(0, String::new()),
         }))
-    }
-}
-
-/// A value in a message. A long one is not repeated, not even in part: callers choose it, and a part of a secret is not known to be one.
-fn shown(value: &[u8]) -> Cow<'_, str> {
-    match value.len() > MAX_SHOWN {
-        true => Cow::Owned(format!("a value of {} bytes", value.len())),
-        false => String::from_utf8_lossy(value),
     }
 }
 

@@ -41,6 +41,18 @@ fn push_go_text(out: &mut Vec<u8>, value: Value<'_>) {
     }
 }
 
+/// Most bytes of a value that an error repeats.
+pub const MAX_REPEATED: usize = 4 << 10;
+
+/// A value in an error: [`go_text`], or how long it is. A long one is not repeated, not even in part: callers choose it, and a part of a secret is
+/// not known to be one.
+pub fn brief_text(value: Value<'_>) -> String {
+    match value.text_len() {
+        long if long > MAX_REPEATED => format!("a value of {long} bytes"),
+        _ => go_text(value).to_string(),
+    }
+}
+
 /// The text form for error texts, Go's `%v`: like [`push_text`], but DOUBLE with an exponent below 1e-4 and from 1e6,
 /// TIMESTAMP `2018-01-01 00:00:00 +0000 UTC`, IP_ADDRESS `[10 0 0 1]`. Invalid UTF-8 becomes U+FFFD. Allocates.
 pub fn go_text<'v>(value: Value<'v>) -> impl fmt::Display + 'v {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use mixer_attribute::Value;
-use mixer_attribute::text::{go_text, push_text};
+use mixer_attribute::text::{brief_text, push_text};
 use mixer_base::decimal;
 use mixer_delivery::Items as _;
 use mixer_engine::adapter::{
@@ -133,7 +133,7 @@ impl DogStatsdHandler {
             }
             (_, other) => {
                 out.truncate(before);
-                let shown = other.map_or_else(|| "<nil>".to_owned(), |value| go_text(value).to_string());
+                let shown = other.map_or_else(|| "<nil>".to_owned(), brief_text);
                 return Err(format!("could not record metric '{}': its value is {shown}", instance.name));
             }
         };

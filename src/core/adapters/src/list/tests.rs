@@ -268,8 +268,9 @@ async fn answers() {
         assert_eq!(f.ask(value), (code, message.to_owned()), "{value:?}");
     }
     // Callers choose how long a value is.
-    let long = format!("a{}", "ä".repeat(MAX_SHOWN));
-    let shown = format!("a value of {} bytes is not whitelisted", 2 * MAX_SHOWN + 1);
+    let long = format!("a{}", "ä".repeat(mixer_attribute::text::MAX_REPEATED));
+    let shown =
+        format!("a value of {} bytes is not whitelisted", 2 * mixer_attribute::text::MAX_REPEATED + 1);
     assert_eq!(f.ask(Some(Value::String(long.as_bytes()))), (7, shown));
     let f = Fixture::new(Params { overrides: some(&["a"]), blacklist: true, ..Params::default() }).await;
     assert_eq!(f.ask(Some(Value::String(b"a"))), (7, "a is blacklisted".to_owned()));

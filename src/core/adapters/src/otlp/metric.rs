@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mixer_attribute::text::go_text;
+use mixer_attribute::text::brief_text;
 use mixer_attribute::{Value, ValueType};
 use mixer_base::budget::Account;
 use mixer_base::metrics::Counter;
@@ -125,7 +125,9 @@ impl Metric {
             Some(Value::Int64(number)) => Number::Int(number),
             Some(Value::Double(number)) => Number::Double(number),
             Some(Value::Duration(duration)) => Number::Double(duration.nanos as f64 / 1e9),
-            Some(other) => return refuse(&format!("could not extract numeric value for {}", go_text(other))),
+            Some(other) => {
+                return refuse(&format!("could not extract numeric value for {}", brief_text(other)));
+            }
             None => return refuse("could not extract numeric value for <nil>"),
         };
         match sample {

@@ -13,7 +13,7 @@ use super::key::{LabelKey, same_values};
 use super::metric::{Metric, NEVER, NewLabels, Observation, Recorded};
 use super::{MetricsExpirationPolicy, Params};
 use crate::cut::{MAX_BYTES, cut, push_cut};
-use mixer_attribute::text::{go_text, push_text};
+use mixer_attribute::text::{MAX_REPEATED, brief_text, push_text};
 use mixer_attribute::{SignedDuration, Value};
 use mixer_base::bounded::key_digest;
 use mixer_base::exposition::{Labels, push_label};
@@ -286,9 +286,13 @@ fn numeric(instance: &Instance<'_>, position: Option<usize>) -> Result<f64, Stri
         Some(Value::Int64(number)) => Ok(number as f64),
         Some(Value::Duration(duration)) => Ok(duration.nanos as f64 / 1e9),
         Some(Value::String(text)) => {
-            parse(text).map_err(|why| refuse(format!("strconv.ParseFloat: parsing {}: {why}", quoted(text))))
+            let shown = || match text.len() > MAX_REPEATED {
+                true => brief_text(Value::String(text)),
+                false => quoted(text).to_string(),
+            };
+            parse(text).map_err(|why| refuse(format!("strconv.ParseFloat: parsing {}: {why}", shown())))
         }
-        Some(other) => Err(refuse(format!("could not extract numeric value for {}", go_text(other)))),
+        Some(other) => Err(refuse(format!("could not extract numeric value for {}", brief_text(other)))),
         None => Err(refuse("could not extract numeric value for <nil>".to_owned())),
     }
 }

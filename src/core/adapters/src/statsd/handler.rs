@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use mixer_attribute::Value;
-use mixer_attribute::text::go_text;
+use mixer_attribute::text::brief_text;
 use mixer_base::decimal;
 use mixer_delivery::Items as _;
 use mixer_engine::adapter::{
@@ -118,7 +118,7 @@ impl StatsdHandler {
             return Err(format!("no info for metric named {full}"));
         };
         let value = metric.value.and_then(|at| instance.value(at));
-        let shown = || value.map_or_else(|| "<nil>".to_owned(), |value| go_text(value).to_string());
+        let shown = || value.map_or_else(|| "<nil>".to_owned(), brief_text);
         let form = match (metric.kind, value) {
             (MetricType::Counter | MetricType::Distribution, Some(Value::Int64(number))) => {
                 Form::Count(number)

@@ -15,7 +15,7 @@ use crate::secret_values::for_log;
 use crate::snapshot::{OnError, RuleConfig};
 use mixer_attribute::AttributeBag;
 use mixer_base::metrics::{Family, Metrics};
-use mixer_base::secrets::{SecretNames, mask_text};
+use mixer_base::secrets::{SecretNames, Window, mask_text};
 use mixer_expr::EvalError;
 
 thread_local! {
@@ -72,11 +72,15 @@ impl std::fmt::Display for DispatchError {
 }
 
 impl DispatchError {
-    /// Adds an error. Callers read its text: what is secret in it, such as a password in an address, is masked.
+    /// Adds an error, of a long text the first 8 KiB. Callers read it: what is secret in it, such as a password in an address, is masked.
     pub fn push(&mut self, error: HandlerError) {
-        self.errors.push(match mask_text(&error.message) {
-            Cow::Borrowed(_) => error.message,
-            Cow::Owned(masked) => masked,
+        const LONGEST: usize = 8 << 10;
+        self.errors.push(match error.message.len() > LONGEST {
+            true => Window::of(error.message.as_bytes(), LONGEST).masked(&[]).text + "…",
+            false => match mask_text(&error.message) {
+                Cow::Borrowed(_) => error.message,
+                Cow::Owned(masked) => masked,
+            },
         });
         self.is_of_request |= error.is_of_request;
         self.is_fault |= error.is_fault;

@@ -233,7 +233,7 @@ impl Configurator {
 
     async fn publish_changes(&mut self, is_retry: bool, interrupt: &Interrupt) -> Outcome {
         let started = Instant::now();
-        self.restore_cached().await;
+        let is_restored = self.restore_cached().await;
         let contents = self.read_store().await;
         let changes =
             self.applied.as_ref().map(|applied| differences(&applied.resources, &contents.resources));
@@ -246,7 +246,8 @@ impl Configurator {
         }
         // compat(1.3): Istio Mixer publishes nothing then.
         let is_republished = is_moved && !self.options.policy.problems_as_istio_mixer;
-        let has_changes = !changes.as_ref().is_some_and(Vec::is_empty) || self.reads_differently(&contents);
+        let has_changes =
+            is_restored || !changes.as_ref().is_some_and(Vec::is_empty) || self.reads_differently(&contents);
         let is_unchanged = !has_changes && !is_republished;
         if is_unchanged {
             self.refill.unchanged();
@@ -385,24 +386,29 @@ impl Configurator {
         record_problems(&self.options.metrics, &published);
     }
 
-    /// Starts with the cached configuration, if there is one. The cache is read once.
-    async fn restore_cached(&mut self) {
-        if !std::mem::replace(&mut self.has_read_cache, true)
-            && let Some(cache) = &self.cache
-        {
-            let cached = cache.load(CACHE_PATIENCE).await;
-            cache.mismatch().into_iter().for_each(|mismatch| self.last_good.mistrust(mismatch));
-            let Some(cached) = cached else { return };
-            if let Err(why) = self.last_good.restore(&cached, &self.builder) {
-                cache.ignore(&why);
-                return;
-            }
-            if self.last_good.policy != OnConfigError::ServeValid {
-                self.options.store.expect(&cached.files());
-            }
-            self.restored = Some(cached.written);
-            self.refill.started_with_cache();
+    /// Starts with the cached configuration, if there is one. The cache is read once; if that takes long, and nothing serves when it is done, it
+    /// serves from then on. Returns whether it was taken.
+    async fn restore_cached(&mut self) -> bool {
+        let Some(cache) = &self.cache else { return false };
+        let cached = match std::mem::replace(&mut self.has_read_cache, true) {
+            false => cache.load(CACHE_PATIENCE).await,
+            true => match cache.take_late() {
+                Some(late) if self.last_good.resources().is_none() => Some(late),
+                _ => return false,
+            },
+        };
+        cache.mismatch().into_iter().for_each(|mismatch| self.last_good.mistrust(mismatch));
+        let Some(cached) = cached else { return false };
+        if let Err(why) = self.last_good.restore(&cached, &self.builder) {
+            cache.ignore(&why);
+            return false;
         }
+        if self.last_good.policy != OnConfigError::ServeValid {
+            self.options.store.expect(&cached.files());
+        }
+        self.restored = Some(cached.written);
+        self.refill.started_with_cache();
+        true
     }
 
     /// The contents of the store. If they take long to read, a last good configuration serves until they are read; without one, what hangs

@@ -1,9 +1,11 @@
 //! Tests of the cache of the last good configuration.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use super::*;
 use crate::snapshot::Registry;
+use mixer_base::metrics::Metrics;
 use mixer_config::store::read_document;
 
 fn identity() -> CacheIdentity {
@@ -209,4 +211,77 @@ fn a_cache_beyond_the_bound_is_not_read() {
     // Sparse: takes no space.
     file.set_len(MAX_CACHE_BYTES + 1).unwrap();
     assert!(cache.read().is_err());
+}
+
+/// A medium that is read only once it is released.
+struct Slow {
+    bytes: parking_lot::Mutex<Option<Vec<u8>>>,
+    is_released: parking_lot::Mutex<bool>,
+    released: parking_lot::Condvar,
+}
+
+impl Slow {
+    fn new() -> Arc<Self> {
+        let bytes = encode(&served(), &identity(), WRITTEN).unwrap();
+        Arc::new(Self {
+            bytes: parking_lot::Mutex::new(Some(bytes)),
+            is_released: parking_lot::Mutex::new(false),
+            released: parking_lot::Condvar::new(),
+        })
+    }
+
+    fn release(&self) {
+        *self.is_released.lock() = true;
+        self.released.notify_all();
+    }
+}
+
+impl CacheMedium for Slow {
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        self.released.wait_while(&mut self.is_released.lock(), |is_released| !*is_released);
+        Ok(self.bytes.lock().clone())
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        *self.bytes.lock() = Some(bytes.to_vec());
+        Ok(())
+    }
+
+    fn discard(&self) -> io::Result<()> {
+        *self.bytes.lock() = None;
+        Ok(())
+    }
+
+    fn name(&self) -> String {
+        "slow".to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_late_is_there_for_whom_nothing_serves() {
+    let limit = Duration::from_millis(20);
+    let medium = Slow::new();
+    let cache = ConfigCache::new(medium.clone(), identity());
+    let mut news = cache.news();
+    assert!(cache.load(limit).await.is_none());
+    assert!(cache.trouble().is_some_and(|why| why.contains("is ignored: it is not read after")));
+    assert!(cache.take_late().is_none());
+    medium.release();
+    news.changed().await.unwrap();
+    assert_eq!(cache.take_late().unwrap().resource_count(), 1);
+    assert!(cache.take_late().is_none(), "once");
+    assert_eq!(cache.trouble(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_late_is_older_than_what_was_written_meanwhile() {
+    let medium = Slow::new();
+    let cache = ConfigCache::new(medium.clone(), identity());
+    assert!(cache.load(Duration::from_millis(20)).await.is_none());
+    let (runtime, metrics) = (tokio::runtime::Handle::current(), Arc::new(Metrics::new()));
+    let saving = cache.save(served(), WRITTEN, &runtime, &metrics);
+    medium.release();
+    saving.await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(cache.take_late().is_none());
 }

@@ -62,9 +62,31 @@ struct WriterState {
     is_read: bool,
     /// What the medium has, if that can be used.
     kept: Option<Served>,
+    /// What was found too late to start with it.
+    late: Option<Box<CachedConfiguration>>,
 }
 
 impl WriterState {
+    /// Takes what was read.
+    fn take(
+        &mut self,
+        found: Result<Option<CachedConfiguration>, CacheError>,
+        medium: &dyn CacheMedium,
+    ) -> Option<CachedConfiguration> {
+        self.is_read = true;
+        match found {
+            Ok(cached) => {
+                let kept = cached.as_ref().map(|cached| (cached.resources.clone(), cached.since.clone()));
+                self.kept = kept.map(|(resources, since)| Served { resources, since });
+                cached
+            }
+            Err(why) => {
+                self.ignore(CacheTrouble::ignored(&medium.name(), &why));
+                None
+            }
+        }
+    }
+
     /// Notes why the cache of an earlier process is not used.
     fn ignore(&mut self, trouble: CacheTrouble) {
         self.kept = None;
@@ -151,6 +173,26 @@ enum Left {
     Older(io::Error),
 }
 
+/// What reading a cache came to.
+type Found = Result<Result<Option<CachedConfiguration>, CacheError>, tokio::task::JoinError>;
+
+impl Shared {
+    /// Takes what was read after all, unless another configuration was to be written meanwhile: that one is newer.
+    fn came_late(&self, found: Found) {
+        let Ok(found) = found else { return };
+        let mut state = self.state.lock();
+        if state.last > 0 {
+            return;
+        }
+        if found.is_ok() {
+            (state.ignored, state.unused) = (None, None);
+        }
+        state.late = state.take(found, &*self.medium).map(Box::new);
+        drop(state);
+        self.news.send_replace(());
+    }
+}
+
 impl ConfigCache {
     /// A cache in a medium, of the configuration with this identity. Reads nothing yet.
     pub fn new(medium: Arc<dyn CacheMedium>, identity: CacheIdentity) -> Self {
@@ -178,24 +220,28 @@ impl ConfigCache {
 
     async fn load_by(&self, read: Read, limit: Duration) -> Option<CachedConfiguration> {
         let (medium, identity) = (Arc::clone(&self.shared.medium), self.identity.clone());
-        let read = tokio::task::spawn_blocking(move || read(&*medium, &identity));
-        let read = tokio::time::timeout(limit, read).await;
-        let is_read = read.is_ok();
-        let late = |_| Ok(Err(format!("it is not read after {} s", limit.as_secs()).into()));
-        let found = read.unwrap_or_else(late).unwrap_or_else(|error| Err(error.to_string().into()));
-        let mut state = self.shared.state.lock();
-        state.is_read = is_read;
-        match found {
-            Ok(cached) => {
-                let kept = cached.as_ref().map(|cached| (cached.resources.clone(), cached.since.clone()));
-                state.kept = kept.map(|(resources, since)| Served { resources, since });
-                cached
-            }
-            Err(why) => {
-                state.ignore(CacheTrouble::ignored(&self.shared.medium.name(), &why));
-                None
-            }
-        }
+        let mut reading = tokio::task::spawn_blocking(move || read(&*medium, &identity));
+        let Ok(found) = tokio::time::timeout(limit, &mut reading).await else {
+            let why = format!("it is not read after {} s", limit.as_secs()).into();
+            let mut state = self.shared.state.lock();
+            state.ignore(CacheTrouble::ignored(&self.shared.medium.name(), &why));
+            drop(state);
+            let shared = Arc::clone(&self.shared);
+            Group::new("configuration cache").spawn(async move {
+                tokio::select! {
+                    () = shared.stop.cancelled() => {}
+                    found = reading => shared.came_late(found),
+                }
+            });
+            return None;
+        };
+        let found = found.unwrap_or_else(|error| Err(error.to_string().into()));
+        self.shared.state.lock().take(found, &*self.shared.medium)
+    }
+
+    /// What [`load`](Self::load) found no sooner than after its limit, once; `None` also if another configuration was to be written before.
+    pub(in crate::runtime) fn take_late(&self) -> Option<CachedConfiguration> {
+        self.shared.state.lock().late.take().map(|late| *late)
     }
 
     /// Notes that what was read is not used.
