@@ -125,7 +125,7 @@ pub(crate) fn mask_beginning(
         values: MAX_LOOKED_FOR,
     };
     match sought.look_at_all(bag, names) {
-        None => Beginning { text: MASKED.to_owned(), goes_on: false },
+        None => Beginning { text: MASKED.to_owned(), goes_on: text.len() > most },
         Some(()) => sought.window.masked(&sought.found),
     }
 }
