@@ -287,9 +287,7 @@ impl Assembler<'_> {
             ),
         ] {
             if is_set {
-                let line = self.positions.span(&resource.origin, &field).start.line;
-                let unenforced = Unenforced::service(what, &resource.key, &resource.origin, line);
-                self.config.unenforced.push(unenforced);
+                self.config.unenforced.push(Unenforced::service(what, resource, field, &self.positions));
             }
         }
     }
@@ -507,9 +505,7 @@ impl Assembler<'_> {
         let has_shadows = domain.descriptors.limits().iter().any(|limit| limit.shadow_mode);
         let is_in_force = !domains.contains_key(&domain.name) || self.config.settings.ratelimit.merge_domains;
         if has_shadows && is_in_force {
-            let line = resource.origin.document_line();
-            let unenforced = Unenforced::limits(SHADOW_OF_LIMITS, &resource.key, &resource.origin, line);
-            self.config.unenforced.push(unenforced);
+            self.config.unenforced.push(Unenforced::limits(SHADOW_OF_LIMITS, resource));
         }
         let Some(first) = domains.get_mut(&domain.name) else {
             domains.insert(domain.name.clone(), domain);
