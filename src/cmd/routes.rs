@@ -32,7 +32,7 @@ pub(crate) struct RoutesArgs {
 enum RoutesCommand {
     /// Print the routing table: variety, namespace, handler, condition, instances.
     ///
-    /// With --match, routes that match a request with the given attributes are marked.
+    /// With --match, routes that match a request with the given attributes are marked. Status 1: the server serves nothing.
     ///
     /// Example: mixer routes show --config fs:///etc/mixer --match source.user=ann --variety check
     Show(Box<ShowArgs>),
@@ -83,7 +83,9 @@ pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
             (outline, matches)
         }
     };
-    names_something(&found, args)?;
+    if found.withheld.is_none() {
+        names_something(&found, args)?;
+    }
     filter(&mut found, args);
     match DumpFormat::or_default(args.output, io) {
         DumpFormat::Debug => io.out.write_all(output::escaped_lines(&found.to_string()).as_bytes())?,
@@ -92,7 +94,7 @@ pub(crate) fn run(args: &RoutesArgs, io: &mut Io) -> Outcome {
         DumpFormat::Table => show_table(&found, matches.as_ref(), io.width, io)?,
         DumpFormat::Plain => show_table(&found, matches.as_ref(), usize::MAX, io)?,
     }
-    Ok(Exit::Success)
+    Ok(if found.withheld.is_some() { Exit::Negative } else { Exit::Success })
 }
 
 fn matches(args: &ShowArgs, snapshot: &Snapshot, outline: &RoutingOutline) -> Result<Option<Matches>, Stop> {
@@ -207,7 +209,10 @@ fn show_table(
         inherited |= destination.inherited;
         let short = Variety::ALL.iter().find(|v| v.name() == variety).map_or(variety, |v| v.short_name());
         let star = if destination.inherited { "*" } else { "" };
-        let rule = |rule: &String| rule.split('.').next().unwrap_or(rule).to_owned();
+        let rule = |rule: &String| {
+            let kept = if group.previous_version.contains(rule) { " (previous version)" } else { "" };
+            format!("{}{kept}", rule.split('.').next().unwrap_or(rule))
+        };
         let mark = match group.dry_run {
             true => " (dry run)",
             false if found.shadows_checks() && variety == Variety::Check.name() => " (shadow)",
@@ -239,15 +244,18 @@ fn show_table(
     for UnenforcedOutline { what, resource, place, .. } in &found.not_enforced {
         writeln!(io.out, "not enforced (shadow): {}", escaped(&format!("{what}; {resource} ({place})")))?;
     }
-    if found.envoy.is_empty() {
-        return Ok(());
+    if !found.envoy.is_empty() {
+        let each = found.envoy.iter();
+        let rows: Vec<Vec<String>> = each
+            .map(|route| vec![route.what.clone(), route.from.clone(), route.to.clone(), route.place.clone()])
+            .collect();
+        writeln!(io.out)?;
+        io.out.write_all(table_or_lines(&["ENVOY", "FROM", "TO", "FILE"], &rows, width).as_bytes())?;
     }
-    let each = found.envoy.iter();
-    let rows: Vec<Vec<String>> = each
-        .map(|route| vec![route.what.clone(), route.from.clone(), route.to.clone(), route.place.clone()])
-        .collect();
-    writeln!(io.out)?;
-    Ok(io.out.write_all(table_or_lines(&["ENVOY", "FROM", "TO", "FILE"], &rows, width).as_bytes())?)
+    if let Some(why) = &found.withheld {
+        writeln!(io.out, "nothing serves: {}; calls are answered with UNAVAILABLE", escaped(why))?;
+    }
+    Ok(())
 }
 
 fn one_line(text: &str) -> String {

@@ -336,6 +336,41 @@ fn routes_say_what_is_not_enforced() {
     assert_eq!(document.get("notEnforced"), None);
 }
 
+/// What `notEnforced` of a server would list.
+#[test]
+fn the_lint_tells_what_is_not_enforced() {
+    let lint = |text: &str, flags: &[&str]| {
+        run_with_input(&[&["mixer", "validate", "-", "--lint"][..], flags].concat(), text)
+    };
+    let told = |text: &str| -> Vec<String> {
+        let out = lint(text, &["-o", "plain", "--strict"]);
+        assert_eq!(out.code, 0, "it may be meant: {}", out.out);
+        out.out.lines().filter(|line| line.contains("[enforcement-")).map(str::to_owned).collect()
+    };
+    let [tried, limits] = &told(SHADOW)[..] else { panic!("{:?}", told(SHADOW)) };
+    assert!(tried.contains("-:6:") && tried.contains("info[enforcement-dry-run]"), "{tried}");
+    assert!(
+        limits.contains("info[enforcement-shadow]") && limits.contains("`shadow_mode: true`"),
+        "{limits}"
+    );
+    let shadow = SHADOW.replace("mode: enforce", "mode: shadow").replace("shadow: false", "shadow: true");
+    let found = told(&shadow);
+    assert_eq!(found.len(), 4, "{found:?}");
+    for (line, what) in
+        [(20, "`mode: shadow`: every check of Envoy"), (21, "`shadow: true`: every rate limit")]
+    {
+        let of = |told: &&String| told.contains(what);
+        let told = found.iter().find(of).unwrap_or_else(|| panic!("{what}: {found:?}"));
+        assert!(told.contains(&format!("-:{line}:")) && told.contains("info[enforcement-shadow]"), "{told}");
+    }
+    let without = run_with_input(&["mixer", "validate", "-"], &shadow);
+    assert!(!without.out.contains("[enforcement-"), "{}", without.out);
+    for code in ["enforcement-shadow", "enforcement-dry-run"] {
+        let ran = run(&["mixer", "explain-code", code]);
+        assert!(ran.code == 0 && ran.out.contains("\n  example: "), "{}{}", ran.out, ran.err);
+    }
+}
+
 /// A name that nothing has is most likely misspelt.
 #[test]
 fn routes_of_nothing_are_an_error_with_the_nearest_name() {

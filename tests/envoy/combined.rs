@@ -1,8 +1,10 @@
 //! Several rules about one request: a quota of which one rule refuses, and requests that pass although no decision allows them.
 
 use mixer_wire::envoy::service::auth::v3::check_response::HttpResponse;
+use serde_json::Value;
 
 use crate::direct::Setting;
+use crate::support::http;
 use crate::support::rpc::Client;
 use crate::unknown::{Asked, DENIED, EXHAUSTED, MANIFEST, QUOTA, SHOP, bridge};
 
@@ -136,4 +138,54 @@ fn a_request_that_no_decision_allows_loses_the_headers_that_rules_guard() {
             assert_eq!(Asked::of("GET", path).code(&mut client), DENIED, "{spec}");
         }
     }
+}
+
+/// Over days rules are tried in this way: which of them would have refused is told, also of answers of the cache, and what failed counts as failed.
+#[test]
+fn shadow_mode_tells_what_each_rule_would_have_refused() {
+    let setting = Setting::on(&format!("{MANIFEST}{HEADERS}{}", bridge("{check: {mode: shadow}}")), &[]);
+    let mut client = setting.client();
+    for path in ["/denied", "/denied", "/denied", "/failing", "/"] {
+        assert_eq!(Asked::of("GET", path).code(&mut client), 0, "{path}");
+    }
+    let controlz = setting.server.ports.ctrlz;
+    let page =
+        |path: &str| http("GET", &format!("http://127.0.0.1:{controlz}{path}"), "").expect("a page").body;
+    let rules: Value = serde_json::from_str(&page("/rulej/")).expect("JSON");
+    let of = |name: &str| {
+        let name = format!("{name}.rule.istio-system");
+        rules.as_array().expect("a list").iter().find(|rule| rule["name"] == name).expect("the rule")
+    };
+    let denied = of("denied");
+    assert!(denied["state"] == "shadow" && denied["shadow"]["denied"] == 3, "{denied}");
+    assert_eq!(denied["counts"]["denials"], 0, "{denied}");
+    assert!(denied["counts"]["hits"].as_u64() < Some(3), "two answers are those of the cache: {denied}");
+    let failing = of("failing");
+    assert!(failing["state"] == "shadow" && failing["shadow"]["denied"] == 0, "{failing}");
+    assert!(of("roles")["state"] == "in effect" && of("roles").get("shadow").is_none(), "{rules}");
+
+    let shown = page("/rulez/");
+    for told in ["Decisions are not enforced", "would have denied 3", "2 in shadow mode", ">shadow</span>"] {
+        assert!(shown.contains(told), "{told}: {shown}");
+    }
+    let resource = page("/configz/resource?name=denied.rule.istio-system");
+    for told in ["Decisions are not enforced", "in shadow mode: would have denied 3"] {
+        assert!(resource.contains(told), "{told}: {resource}");
+    }
+    let other = page("/configz/resource?name=roles.rule.istio-system");
+    assert!(!other.contains("shadow mode") && !other.contains("Decisions are not"), "{other}");
+    let denials = page("/denialz/");
+    for told in ["Decisions are not enforced", "are no denials: ", "No request was denied since the start"] {
+        assert!(denials.contains(told), "{told}: {denials}");
+    }
+    let metrics = http("GET", &setting.server.monitoring_url("/metrics"), "").expect("metrics").body;
+    for line in [
+        "mixer_rule_shadow_denials_total{rule=\"denied.rule.istio-system\"} 3\n",
+        "bridge_check_total{code=\"PERMISSION_DENIED\",result=\"shadow_denied\"} 3\n",
+        "bridge_check_total{code=\"INTERNAL\",result=\"shadow_error\"} 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    let calls: Value = serde_json::from_str(&page("/callj/")).expect("JSON");
+    assert_eq!((&calls["failed"], &calls["failedAllowed"]), (&1.into(), &1.into()), "{calls}");
 }

@@ -373,6 +373,21 @@ fn a_server_that_serves_nothing_is_compared_in_one_line() {
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].contains("error[config-withheld]"), "{found:?}");
     assert!(found[1].contains(" serves nothing; these files have "), "{found:?}");
+    // Nor do its routes look like those of a server without rules.
+    let controlz = format!("127.0.0.1:{}", server.ports.ctrlz);
+    let routes = mixer(&["routes", "show", "--server", &controlz, "--handler", "turn-away*"]);
+    assert_eq!(routes.status, 1, "{routes:?}");
+    let last = routes.stdout.lines().last().unwrap_or_default();
+    assert!(last.starts_with("nothing serves: ") && last.ends_with("answered with UNAVAILABLE"), "{last}");
+    let json = mixer(&["routes", "show", "--server", &controlz, "-o", "json"]);
+    let json: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert!(json["withheld"].is_string(), "{json}");
+    edit(&file, "handler: turn-awya", "handler: turn-away");
+    let is_served = wait_for(DEADLINE, || {
+        let routes = mixer(&["routes", "show", "--server", &controlz]);
+        (routes.status == 0 && !routes.stdout.contains("nothing serves")).then_some(())
+    });
+    assert!(is_served.is_some(), "{}", server.log());
 }
 
 /// Denies one user.

@@ -1,6 +1,6 @@
 //! The sample configuration answers the walkthrough of Istio Mixer byte for byte, from its directory and embedded in the binary.
 
-use crate::support::{DEADLINE, Server, programs, run, sample_configuration};
+use crate::support::{DEADLINE, Server, http, programs, run, sample_configuration};
 
 const ATTRIBUTES: [&str; 8] = [
     "--string_attributes",
@@ -50,9 +50,16 @@ fn the_configuration_directory_answers_the_walkthrough() {
     let problems: Vec<&str> =
         log.lines().filter(|line| line.contains("\twarn\t") || line.contains("\terror\t")).collect();
     assert!(problems.is_empty(), "{problems:?}");
+    let overview =
+        http("GET", &format!("http://127.0.0.1:{}/", server.ports.ctrlz), "").expect("a page").body;
+    assert!(!overview.contains("The embedded sample configuration serves"), "{overview}");
 }
 
 #[test]
 fn the_embedded_configuration_answers_the_walkthrough() {
-    walk_through(&Server::on_store("embedded://sample").start());
+    let server = Server::on_store("embedded://sample").start();
+    walk_through(&server);
+    let overview =
+        http("GET", &format!("http://127.0.0.1:{}/", server.ports.ctrlz), "").expect("a page").body;
+    assert!(overview.contains("The embedded sample configuration serves"), "{overview}");
 }

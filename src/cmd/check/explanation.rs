@@ -43,6 +43,9 @@ pub(super) fn text(found: &Explanation, io: &Io) -> String {
             "" => writeln!(text, "    of {}", dispatch.rule),
             instance => writeln!(text, "    instance {instance} of {}", dispatch.rule),
         };
+        if let Some(on_error) = &dispatch.on_error {
+            let _ = writeln!(text, "    {on_error}");
+        }
         for (field, value) in &dispatch.values {
             let _ = writeln!(text, "      {field} = {value}");
         }

@@ -5,9 +5,10 @@ use mixer_wire::envoy::service::auth::v3::CheckResponse;
 use mixer_wire::envoy::service::auth::v3::check_response::HttpResponse;
 use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use prost::Message as _;
+use serde_json::Value;
 
 use super::{AUTHORIZATION, BROKEN, LIMITS, Setting, check, limit, lines_with, with_check, with_quota};
-use crate::support::{DEADLINE, http, wait_for};
+use crate::support::{DEADLINE, http, run_mixer, wait_for};
 
 /// What a caller makes fail beside a refusal opens nothing, whatever the settings make of failures.
 #[test]
@@ -57,6 +58,90 @@ fn a_handler_that_panics_opens_nothing() {
         body.contains(r#"mixer_check_ignored_failures_total{handler="broken.istio-system"} 1"#),
         "{body}"
     );
+}
+
+/// Whoever looks for the cause of a failure reads what Envoy gets meanwhile, and by which setting.
+#[test]
+fn what_envoy_gets_where_the_evaluation_fails_is_told() {
+    let failing = BROKEN.replace("INSTANCE", "nothing");
+    let explained = |setting: &Setting| -> Value {
+        let address = setting.server.address();
+        let flags = ["check", "--server", &address, "--explain", "-s", "request.path=/"];
+        let text = run_mixer(&flags).stdout;
+        let json = run_mixer(&[&flags[..], &["-o", "json"]].concat()).stdout;
+        let json: Value = serde_json::from_str(&json).expect("JSON");
+        let explanation = json["explanation"].clone();
+        // The command and the page say the same.
+        let url = format!("http://127.0.0.1:{}/explainz/", setting.server.ports.ctrlz);
+        let page = http("POST", &url, "attributes=request.path%3D%2F").expect("a page").body;
+        let page = page.replace("<code>", "`").replace("</code>", "`");
+        for sentence in explanation["forEnvoy"].as_array().into_iter().flatten() {
+            let sentence = sentence.as_str().expect("a text");
+            assert!(text.contains(&format!("note: {sentence}\n")), "{sentence}: {text}");
+            assert!(page.contains(sentence), "{sentence}: {page}");
+        }
+        explanation
+    };
+    let degraded = |setting: &Setting| {
+        let state = || {
+            let body =
+                http("GET", &setting.server.monitoring_url("/readyz?verbose"), "").expect("a state").body;
+            let state: Value = serde_json::from_str(&body).expect("JSON");
+            state["degraded"]["handlers"]["why"].as_str().map(str::to_owned)
+        };
+        wait_for(DEADLINE, state).expect("the handler is degraded")
+    };
+    let by_filter =
+        "a call of Envoy gets an error, and the request passes if its filter has `failure_mode_allow: true`";
+    for (settings, gets, setting) in [
+        (
+            "{errorMode: open}",
+            "a call of Envoy gets OK, and the request passes undecided",
+            "`errorMode: open`",
+        ),
+        ("{errorMode: closed}", "a call of Envoy is refused", "`errorMode: closed`"),
+        ("{errorMode: delegate}", by_filter, "`errorMode: delegate`"),
+        ("{}", by_filter, "`errorMode: delegate`, the default"),
+    ] {
+        let served = Setting::on(&(with_check(settings) + &failing), &[]);
+        let by = format!("{setting} ({}:15)", served.directory.path().join("policy/policy.yaml").display());
+        let first = "`mixer.dev/on-error` on the rule or its handler would come first";
+        let explanation = explained(&served);
+        assert_eq!(explanation["decision"]["cause"], "handler", "{explanation}");
+        assert_eq!(explanation["forEnvoy"], serde_json::json!([format!("{gets}: {by}; {first}")]));
+        check(&mut served.client(), "/", "ann").expect("an answer");
+        let why = degraded(&served);
+        let passes = format!("; requests of Envoy for which broken.istio-system fails pass undecided: {by}");
+        assert_eq!(why.ends_with(&passes), settings == "{errorMode: open}", "{why}");
+    }
+    let panicking = failing.replace("outcome: ERROR", "outcome: PANIC");
+    let served = Setting::on(&(with_check("{errorMode: open}") + &panicking), &[]);
+    let refused = "a call of Envoy is refused with INTERNAL, whatever `errorMode` is: a handler panicked";
+    assert_eq!(explained(&served)["forEnvoy"], serde_json::json!([refused]));
+    // What the rule says of failures comes first.
+    for (policy, code) in [("allow", 0), ("deny", 7)] {
+        let annotated = failing.replace(
+            "name: broken, namespace",
+            &format!("name: broken, annotations: {{mixer.dev/on-error: {policy}}}, namespace"),
+        );
+        let served = Setting::on(&(with_check("{errorMode: open}") + &annotated), &[]);
+        let explanation = explained(&served);
+        assert_eq!(explanation["decision"]["code"], code, "{explanation}");
+        assert!(explanation.get("forEnvoy").is_none(), "{explanation}");
+        let dispatches = explanation["dispatches"].as_array().expect("a list");
+        let failed =
+            dispatches.iter().find(|one| one["handler"] == "broken.istio-system").expect("it is asked");
+        assert_eq!(failed["onError"]["policy"], policy, "{failed}");
+        assert_eq!(failed["onError"]["resource"], "broken.rule.istio-system", "{failed}");
+        let place = failed["onError"]["place"].as_str().expect("a place");
+        let (file, line) = place.rsplit_once(':').expect("a line");
+        let text = std::fs::read_to_string(file).expect("it is a file");
+        let line = text.lines().nth(line.parse::<usize>().expect("a number") - 1);
+        assert!(line.is_some_and(|line| line.contains("on-error")), "{place}");
+        check(&mut served.client(), "/", "ann").expect("an answer");
+        let why = degraded(&served);
+        assert!(!why.contains("pass undecided"), "{why}");
+    }
 }
 
 /// Clients of Envoy read no names, addresses or texts of backends of what failed, although its rule refuses then.

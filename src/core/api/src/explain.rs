@@ -15,7 +15,8 @@ use mixer_attribute::request::CheckRequest;
 use mixer_base::metrics::Metrics;
 use mixer_engine::dispatch::{self, DispatchTrace, Protocol};
 use mixer_engine::explain::{
-    Decision, PAGE_HEADER, QuotaExplanation, QuotaExplanations, explain, explain_quotas, referenced,
+    Decision, FailureCause, PAGE_HEADER, QuotaExplanation, QuotaExplanations, envoy_call_that_fails, explain,
+    explain_quotas, referenced,
 };
 
 /// `mixer.introspect.v1.ExplainResponse`.
@@ -58,12 +59,16 @@ pub(super) async fn respond(
             code: outcome.status.code,
             message: outcome.status.message,
             failed: false,
+            cause: None,
             refused_by: outcome.refused_by.map(|refuser| refuser.rule().key.to_string()),
         },
-        Err(error) => {
-            let error = check::failure(&error);
-            Decision { code: Code::Internal as i32, message: error.message, failed: true, refused_by: None }
-        }
+        Err(error) => Decision {
+            code: Code::Internal as i32,
+            message: check::failure(&error).message,
+            failed: true,
+            cause: Some(FailureCause::of(&error)),
+            refused_by: None,
+        },
     };
     let decided_by = referenced(&bag);
     if routes.has_dry_run() {
@@ -105,9 +110,12 @@ async fn preprocessed<'a>(
     if worker.engine.as_istio_mixer {
         bag.set_search_limit(AttributeBag::ISTIO_MIXER_SEARCH_LIMIT);
     }
-    dispatch::preprocess(routes, &mut bag, &scope.context)
-        .await
-        .map_err(|error| GrpcError::internal(format_args!("preprocessing attributes failed: {error}")))?;
+    let generated = dispatch::preprocess(routes, &mut bag, &scope.context).await;
+    generated.map_err(|error| {
+        let of_envoy = envoy_call_that_fails(routes.snapshot(), FailureCause::of(&error));
+        let of_envoy = of_envoy.map_or_else(String::new, |gets| format!("; {gets}"));
+        GrpcError::internal(format_args!("preprocessing attributes failed: {error}{of_envoy}"))
+    })?;
     Ok(bag)
 }
 

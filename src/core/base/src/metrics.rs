@@ -439,9 +439,13 @@ impl Metrics {
             }
         }
         for (rule, counters) in &tables.rules {
-            let RuleCounts { hits, denials, errors } = counters.get();
-            let counted =
-                [(Family::RuleHits, hits), (Family::RuleDenials, denials), (Family::RuleErrors, errors)];
+            let RuleCounts { hits, denials, shadow_denials, errors } = counters.get();
+            let counted = [
+                (Family::RuleHits, hits),
+                (Family::RuleDenials, denials),
+                (Family::RuleShadowDenials, shadow_denials),
+                (Family::RuleErrors, errors),
+            ];
             for (family, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
                 values.insert((family, vec![rule.to_string()]), count as f64);
             }

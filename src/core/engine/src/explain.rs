@@ -4,6 +4,7 @@
 //! Works on a copy of the request and a published table. Slow and allocating: for debugging only. An explanation contains request
 //! values, so only loopback clients may receive it; values that are secret are masked wherever they occur.
 
+mod failures;
 mod quotas;
 mod unnamed;
 
@@ -21,6 +22,7 @@ use mixer_attribute::{AttributeBag, Condition as Presence};
 use mixer_base::secrets::{MASKED, SecretNames};
 use mixer_expr::{Explanation as Part, Outcome};
 
+pub use failures::{FailureCause, OnErrorExplanation, envoy_call_that_fails};
 pub use quotas::{MAX_QUOTAS, QuotaExplanation, QuotaExplanations, explain_quotas};
 pub use unnamed::WithoutNamespace;
 
@@ -186,6 +188,9 @@ pub struct Decision {
     pub message: String,
     /// Whether the check failed, so that its call ends with the code; else the answer has it.
     pub failed: bool,
+    /// What made it fail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<FailureCause>,
     /// Full name of the rule that refused the request; `None` also for a refusal that no rule made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<String>,
@@ -308,6 +313,9 @@ pub struct DispatchExplanation {
     pub values: Vec<(String, String)>,
     /// The result as text.
     pub said: String,
+    /// What follows, if the call failed and an annotation says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<OnErrorExplanation>,
     /// Whether the rule is in dry run: the result is not enforced.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
@@ -361,7 +369,7 @@ pub fn explain<'t: 'a, 'a>(
     let mut mapped = snapshot.mappings();
     mapped.retain(|route| route.what == "mapping" && is_referenced(&route.to));
     let decision = Decision { message: secrets.mask(&decision.message), ..decision };
-    let for_envoy = for_envoy(table, namespace.as_deref(), &decision);
+    let for_envoy = for_envoy(table, namespace.as_deref(), &decision, trace);
     let snapshot = snapshot.id.0;
     Explanation {
         snapshot,
@@ -403,14 +411,20 @@ fn namespace(table: &RoutingTable, bag: &AttributeBag<'_>) -> Option<String> {
 }
 
 /// What a call of Envoy gets where that is not this decision.
-fn for_envoy(table: &RoutingTable, namespace: Option<&str>, decision: &Decision) -> Vec<String> {
+fn for_envoy(
+    table: &RoutingTable,
+    namespace: Option<&str>,
+    decision: &Decision,
+    trace: &DispatchTrace,
+) -> Vec<String> {
     let unnamed = if namespace.is_none() { WithoutNamespace::of(table) } else { None };
     let unnamed = unnamed.map(|envoy| format!("a call of Envoy that names no namespace {envoy}"));
     let services = table.snapshot().unenforced_services();
     let refuses = decision.code != 0;
     let services = services.filter(|unenforced| refuses && unenforced.service == "check");
     let unenforced = services.map(|unenforced| format!("{} ({})", unenforced.what, unenforced.place));
-    unnamed.into_iter().chain(unenforced).collect()
+    let failed = decision.cause.and_then(|cause| failures::failed_check(table.snapshot(), cause, trace));
+    unnamed.into_iter().chain(unenforced).chain(failed).collect()
 }
 
 fn explain_rule<'t: 'a, 'a>(
@@ -576,6 +590,7 @@ fn explain_dispatch(traced: &crate::dispatch::TracedDispatch, secrets: &Secrets<
         instance: traced.instance.to_string(),
         values: values.collect(),
         said: secrets.mask(&said),
+        on_error: OnErrorExplanation::of(traced),
         dry_run: traced.rule.dry_run,
     }
 }
@@ -597,6 +612,7 @@ fn explain_default(traced: &crate::dispatch::TracedRule, allowed: Allowance) -> 
         instance: String::new(),
         values: Vec::new(),
         said: said.to_owned(),
+        on_error: None,
         dry_run: traced.rule.dry_run,
     }
 }

@@ -15,6 +15,7 @@ pub mod decode;
 mod dump;
 mod extension;
 mod external;
+mod failure_mode;
 mod forgotten;
 mod handlers;
 mod header_operations;
@@ -63,6 +64,7 @@ pub use extension::{
     SnapshotExtension,
 };
 pub use external::{AdapterConfig, AdapterResource, ExternalHandler, ExternalOutline, TemplateResource};
+pub use failure_mode::{FailureAnswer, FailureMode};
 pub use forgotten::in_spec as forgotten_in;
 pub(crate) use kind::KIND_UNKNOWN;
 pub use kind::KnownKind;

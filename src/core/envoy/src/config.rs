@@ -27,7 +27,7 @@ use mixer_base::secrets::is_secret;
 use mixer_config::message::{Message, decode_over};
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Node, NodeKind, RawResource, ResourceKey};
 use mixer_engine::snapshot::{
-    ChargedAttribute, ConstantDimension, DecodedResource, ExtensionConfig, IncompleteAttribute,
+    ChargedAttribute, ConstantDimension, DecodedResource, ExtensionConfig, FailureMode, IncompleteAttribute,
     MappingOutline, NamespaceReference, QuotaReference, RequestNamespace, ResourceProblems, Snapshot,
     SnapshotExtension, Unenforced,
 };
@@ -75,6 +75,8 @@ pub struct EnvoyConfig {
     quota_names: Vec<QuotaReference>,
     /// The settings by which denials and limits are not enforced.
     unenforced: Vec<Unenforced>,
+    /// What checks get whose evaluation fails; `None` without settings, and while checks are disabled.
+    failure_mode: Option<FailureMode>,
     /// Whether there is any resource for Envoy.
     is_configured: bool,
     /// The problem of requests without a namespace, unless the configuration names one in another way than by `defaultNamespace`: that
@@ -309,6 +311,10 @@ impl ExtensionConfig for EnvoyConfig {
 
     fn unenforced(&self) -> &[Unenforced] {
         &self.unenforced
+    }
+
+    fn failure_mode(&self) -> Option<&FailureMode> {
+        self.failure_mode.as_ref().filter(|_| self.is_configured)
     }
 
     fn attribute_types(&self) -> &[(&'static str, ValueType)] {

@@ -89,7 +89,7 @@ impl EnvoyMetrics {
         String::from_utf8_lossy(name)
     }
 
-    /// `result` is allow, deny, error, error_allowed, error_denied, shadow_denied or shadow_allowed.
+    /// `result` is allow, deny, error, error_allowed, error_denied, shadow_denied, shadow_allowed or shadow_error.
     pub(super) fn check(&self, result: &str, code: &str) {
         self.add(Family::BridgeChecks, &[code, result], 1);
     }

@@ -20,7 +20,7 @@ pub(super) struct CallsInfo {
     failed_by_status: BTreeMap<&'static str, u64>,
     /// Those of them whose message cannot be understood.
     misunderstood_by_status: BTreeMap<&'static str, u64>,
-    /// Failed calls of Envoy that `errorMode` allowed, and those that it denied.
+    /// Failed calls of Envoy that `errorMode` or shadow mode allowed, and those that `errorMode` denied.
     failed_allowed: u64,
     failed_denied: u64,
     unanswered: u64,
@@ -194,7 +194,7 @@ fn reasons(server: &Server, outcomes: &Outcomes) -> Markup {
                 p { "Load shedding refused " (format::count(outcomes.shed)) " of them: those of Mixer's clients with " code { "UNAVAILABLE" } ", those of Envoy with " code { "RESOURCE_EXHAUSTED" } "." }
             }
             @if outcomes.allowed + outcomes.denied > 0 {
-                p { "Of the failed calls of Envoy " code { "errorMode" } " allowed " (format::count(outcomes.allowed)) " and denied " (format::count(outcomes.denied)) "." }
+                p { "Of the failed calls of Envoy " code { "errorMode" } " or shadow mode allowed " (format::count(outcomes.allowed)) " and denied " (format::count(outcomes.denied)) "." }
             }
         }
     }

@@ -9,9 +9,10 @@ use http::StatusCode;
 use maud::{Markup, html};
 use serde::Serialize;
 
-use super::excerpt;
+pub(super) use super::links::{link, link_as};
 use super::page::{Page, in_turns};
-use super::{Server, form, format, page, parameter};
+use super::rule_state::{self, Effect, State, States};
+use super::{Server, excerpt, form, format, page, parameter, unenforced, withheld};
 use mixer_base::secrets::mask_text;
 use mixer_config::store::{SourceStatus, StoreContents};
 use mixer_config::yaml::mask_secrets;
@@ -85,7 +86,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     Page {
         path: "/configz/",
         title: "Configuration",
-        lead: html! { "Resources of the store. Snapshot " a href="/historyz/" { (published.id()) } " is published." },
+        lead: html! { "Resources of the store." @if published.withheld.is_none() { " Snapshot " a href="/historyz/" { (published.id()) } " is published." } },
         json: "/snapshotj/",
         body: html! {
             section #store { (store(server, &contents, &published)) }
@@ -99,11 +100,9 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
 
 fn store(server: &Server, contents: &StoreContents, published: &Published) -> Markup {
     let of = |severity| published.problems(severity);
-    let effect = super::rule_state::Effect::of(published);
+    let effect = Effect::of(published);
     html! {
-        @if let Some(why) = &published.withheld {
-            p.notice.bad role="alert" { strong { "No configuration serves: " } (format::message(why)) ". Calls are answered with UNAVAILABLE." }
-        }
+        (withheld::notice(published))
         @if !published.kept.is_empty() {
             div.notice.warn role="alert" #kept {
                 strong { (format::counted(published.kept.len() as u64, "resource")) @if published.kept.len() == 1 { " serves in its previous version" } @else { " serve in their previous version" } }
@@ -232,19 +231,6 @@ fn has_namespace(resource: &RawResource) -> bool {
     resource.key.kind != resource.key.namespace || resource.document().get("metadata").is_some()
 }
 
-/// A link to a resource.
-pub(super) fn link(full_name: &str) -> Markup {
-    link_as(full_name, full_name)
-}
-
-/// A link to a resource, with another text than its name; the text alone without a name.
-pub(super) fn link_as(full_name: &str, text: &str) -> Markup {
-    html! {
-        @if full_name.is_empty() { (text) }
-        @else { a.resource href={ "/configz/resource?name=" (form::encoded(full_name)) } { (text) } }
-    }
-}
-
 /// The resources of the handlers of a snapshot, by the names of these.
 pub(super) struct HandlerLinks<'s>(HashMap<&'s str, &'s ResourceKey>);
 
@@ -369,10 +355,12 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
     let full_name = found.key.to_string();
     let users = placed(users(snapshot, &found.key), &contents);
     let used = placed(used(snapshot, &found.key), &contents);
-    let is_tried = snapshot.rules.get(&found.key).is_some_and(|rule| rule.dry_run);
+    let rule = snapshot.rules.get(&found.key);
+    let is_tried = rule.is_some_and(|rule| rule.dry_run);
     let tried = is_tried.then(|| server.metrics.dry_run_outcomes().remove(&full_name).unwrap_or_default());
     let is_counted = *found.key.kind == *"rule" && !is_tried;
     let counts = is_counted.then(|| server.metrics.counts_of_rule(&full_name)).flatten();
+    let is_shadow = rule.is_some_and(|rule| States::of(&published).state(rule) == State::Shadow);
     let effective = snapshot
         .handlers
         .iter()
@@ -385,8 +373,12 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
         json: "",
         body: html! {
             p.dim { (found.origin.place()) }
-            @if let Some(tried) = &tried { p #counts { "In dry run: " (super::rule_state::would_have(tried)) } }
-            @if let Some(counts) = counts { p #counts { (super::rule_state::counted(counts)) } }
+            @if is_shadow { (unenforced::checks(&published)) }
+            @if let Some(tried) = &tried { p #counts { "In dry run: " (rule_state::would_have(tried)) } }
+            @if let Some(counts) = counts { p #counts {
+                (rule_state::counted(counts))
+                @if is_shadow { "; in shadow mode: " (rule_state::would_have(&rule_state::in_shadow(counts))) }
+            } }
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
                 p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (format::message(&kept.why)) }
             }

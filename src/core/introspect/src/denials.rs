@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::{Server, configuration, excerpt, explain, format, parameter, plot};
+use super::{Server, configuration, excerpt, explain, format, parameter, plot, unenforced};
 use mixer_base::log::escaped;
 use mixer_config::store::StoreContents;
 use mixer_engine::denials::{
@@ -123,6 +123,7 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
         body: html! {
             div.bar { (format::filter(q, "by rule, service, caller, message or attribute")) }
             section #denials data-live {
+                (in_shadow(server))
                 dl.figures {
                     (format::figure("Refused", format::count(denials.total()), "since the start"))
                     @for (code, count) in denials.by_code() { (format::figure(code, format::count(count), "")) }
@@ -137,6 +138,17 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
         },
     }
     .answer(server)
+}
+
+/// Tells of settings by which services refuse nothing: what they would have refused is not among the denials.
+fn in_shadow(server: &Server) -> Markup {
+    let published = server.runtime.load_full();
+    html! {
+        (unenforced::services(&published))
+        @if published.withheld.is_none() && published.routes.snapshot().shadows_checks() {
+            p { "Checks of Envoy that rules would have refused are no denials: " a href="/rulez/" { "Rules" } " counts them." }
+        }
+    }
 }
 
 /// Maximum number of groups on the page.

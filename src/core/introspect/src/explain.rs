@@ -21,9 +21,11 @@ use mixer_api::{CallInfo, ExplainResponse, MixerService};
 use mixer_attribute::{OwnedAttributes, OwnedValue, SignedDuration, Timestamp, ValueType, Vocabulary};
 use mixer_base::log::escaped;
 use mixer_config::message::suggestion;
+use mixer_engine::denials::Denial;
 use mixer_engine::dispatch::LastKnownAnswers;
 use mixer_engine::explain::{
-    Decision, DispatchExplanation, Explanation, PAGE_HEADER, PartExplanation, RuleExplanation, Verdict,
+    Decision, DispatchExplanation, Explanation, OnErrorExplanation, PAGE_HEADER, PartExplanation,
+    RuleExplanation, Verdict,
 };
 use mixer_expr::Scope as _;
 
@@ -50,11 +52,10 @@ pub(super) async fn page(
         false => parameter(&parameters, "denial").parse().ok(),
     };
     let denial = asked.and_then(|id| server.runtime.denials().get(id, vocabulary));
-    let recorded = denial.iter().flat_map(|denial| denial.attributes.iter().flatten());
-    let recorded: Vec<String> = recorded.map(|(name, value)| line(name, value)).collect();
+    let recorded = denial.as_ref().map(RecordedLine::of).unwrap_or_default();
     let text = match (&denial, method == Method::POST) {
         (_, true) => form::value(&body, "attributes"),
-        (Some(_), _) => recorded.iter().flat_map(|line| [line.as_str(), "\n"]).collect(),
+        (Some(_), _) => recorded.iter().flat_map(|recorded| [recorded.line.as_str(), "\n"]).collect(),
         (None, _) => parameter(&parameters, "attributes").to_owned(),
     };
     let repeat = Repeat::of(asked, denial, &text);
@@ -73,7 +74,7 @@ pub(super) async fn page(
             @match result {
                 None => {}
                 Some(Err(problems)) => { (complaints(&problems)) }
-                Some(Ok((explanation, left_out))) => { (without(&left_out)) (answer(&explanation, repeat.as_ref())) (pager(&explanation, &text, repeat.as_ref().map(Repeat::id))) }
+                Some(Ok((explanation, left_out))) => { (left_out.notices()) (answer(&explanation, repeat.as_ref())) (pager(&explanation, &text, repeat.as_ref().map(Repeat::id))) }
             }
         },
     }
@@ -113,11 +114,40 @@ fn complaints(problems: &[String]) -> Markup {
     html! { div.notice.bad role="alert" { ul { @for problem in problems { li { (format::message(problem)) } } } } }
 }
 
-/// That recorded attributes are left out.
-fn without(left_out: &[String]) -> Markup {
-    html! {
-        @if !left_out.is_empty() {
-            div.notice { "Left out, as rules do not see it:" ul { @for why in left_out { li { (format::message(&escaped(why))) } } } }
+/// A line of a refusal.
+struct RecordedLine {
+    line: String,
+    /// Whether it has the value that rules had: it is neither cut nor masked.
+    is_whole: bool,
+}
+
+impl RecordedLine {
+    fn of(denial: &Denial) -> Vec<Self> {
+        let is_whole = |name: &String| !denial.cut.contains(name) && !denial.masked.contains(name);
+        let recorded = denial.attributes.iter().flatten();
+        recorded.map(|(name, value)| Self { line: line(name, value), is_whole: is_whole(name) }).collect()
+    }
+}
+
+/// Why recorded attributes are left out.
+#[derive(Debug, Default)]
+struct LeftOut {
+    /// Those that are not declared, or have another type.
+    unseen: Vec<String>,
+    /// Those whose values the record does not have.
+    unknown: Vec<String>,
+}
+
+impl LeftOut {
+    fn notices(&self) -> Markup {
+        let notices = [
+            ("rules do not see it", &self.unseen),
+            ("the record does not have the value that rules saw", &self.unknown),
+        ];
+        html! {
+            @for (reason, left_out) in notices.into_iter().filter(|(_, left_out)| !left_out.is_empty()) {
+                div.notice { "Left out, as " (reason) ":" ul { @for why in left_out { li { (format::message(&escaped(why))) } } } }
+            }
         }
     }
 }
@@ -126,32 +156,47 @@ fn without(left_out: &[String]) -> Markup {
 #[derive(Debug, Default)]
 struct Asked {
     attributes: OwnedAttributes,
-    /// Why recorded attributes are left out: those that are not declared, or have another type, rules do not see.
-    left_out: Vec<String>,
+    left_out: LeftOut,
+}
+
+/// What is wrong with a line.
+struct Invalid {
+    why: String,
+    /// Whether only the value is.
+    is_of_value: bool,
+}
+
+impl From<String> for Invalid {
+    fn from(why: String) -> Self {
+        Self { why, is_of_value: false }
+    }
 }
 
 /// Parses the form with the declared types. `recorded` are the lines of a refusal. Errors: one per invalid line that is none of them.
-fn read(text: &str, vocabulary: &Vocabulary, recorded: &[String]) -> Result<Asked, Vec<String>> {
+fn read(text: &str, vocabulary: &Vocabulary, recorded: &[RecordedLine]) -> Result<Asked, Vec<String>> {
     let mut asked = Asked::default();
     let mut problems = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        if let Err(problem) = read_line(line, vocabulary, &mut asked.attributes) {
-            let is_recorded = recorded.iter().any(|known| known.trim() == line);
-            if is_recorded { &mut asked.left_out } else { &mut problems }.push(problem);
-        }
+        let Err(invalid) = read_line(line, vocabulary, &mut asked.attributes) else { continue };
+        let told = match recorded.iter().find(|known| known.line.trim() == line) {
+            None => &mut problems,
+            Some(known) if invalid.is_of_value && !known.is_whole => &mut asked.left_out.unknown,
+            Some(_) => &mut asked.left_out.unseen,
+        };
+        told.push(invalid.why);
     }
     if problems.is_empty() { Ok(asked) } else { Err(problems) }
 }
 
-fn read_line(line: &str, vocabulary: &Vocabulary, attributes: &mut OwnedAttributes) -> Result<(), String> {
+fn read_line(line: &str, vocabulary: &Vocabulary, attributes: &mut OwnedAttributes) -> Result<(), Invalid> {
     let Line { attribute: name, key, value } = Line::read(line)?;
     let Some((_, value_type)) = vocabulary.attribute(name) else {
         let hint = suggestion(name, vocabulary.names()).map(|hint| format!("; {hint}")).unwrap_or_default();
-        return Err(format!("unknown attribute `{name}`{hint}"));
+        return Err(format!("unknown attribute `{name}`{hint}").into());
     };
     if let Some(key) = key {
         if value_type != ValueType::StringMap {
-            return Err(format!("`{name}` is a {value_type} and has no keys"));
+            return Err(format!("`{name}` is a {value_type} and has no keys").into());
         }
         let mut entries = match attributes.remove(name) {
             Some(OwnedValue::StringMap(entries)) => entries,
@@ -161,8 +206,10 @@ fn read_line(line: &str, vocabulary: &Vocabulary, attributes: &mut OwnedAttribut
         attributes.insert(name, OwnedValue::StringMap(entries));
         return Ok(());
     }
-    let value = typed(&value, value_type)
-        .ok_or_else(|| format!("`{value}` is not a valid {value_type}, the type of `{name}`"))?;
+    let Some(value) = typed(&value, value_type) else {
+        let why = format!("`{value}` is not a valid {value_type}, the type of `{name}`");
+        return Err(Invalid { why, is_of_value: true });
+    };
     attributes.insert(name, value);
     Ok(())
 }
@@ -174,6 +221,9 @@ fn typed(text: &str, value_type: ValueType) -> Option<OwnedValue> {
         ValueType::Bool => OwnedValue::Bool(text.parse().ok()?),
         ValueType::Timestamp => OwnedValue::Timestamp(Timestamp::parse_rfc3339(text).ok()?),
         ValueType::Duration => OwnedValue::Duration(SignedDuration::parse(text).ok()?),
+        // What is no address is recorded in this way, and compared with others all the same.
+        ValueType::IpAddress if text == "<nil>" => OwnedValue::Bytes(Vec::new()),
+        ValueType::IpAddress if text.starts_with('?') => OwnedValue::Bytes(hex(text.get(1..)?)?),
         ValueType::IpAddress => text.parse::<IpAddr>().ok()?.into(),
         ValueType::StringMap => {
             let pairs = text.split(';').filter(|pair| !pair.is_empty());
@@ -183,6 +233,14 @@ fn typed(text: &str, value_type: ValueType) -> Option<OwnedValue> {
         }
         _ => OwnedValue::String(text.into()),
     })
+}
+
+/// The bytes of hexadecimal digits.
+fn hex(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? << 4) | digit(*low)?));
+    if rest.is_empty() { bytes.collect() } else { None }
 }
 
 /// Buttons for the pages of rules before and behind this one.
@@ -213,9 +271,9 @@ fn pager(explanation: &Explanation, text: &str, refusal: Option<u64>) -> Markup 
 /// Also why attributes of `recorded` lines are left out.
 async fn explain(
     server: &Shared,
-    (text, recorded): (&str, &[String]),
+    (text, recorded): (&str, &[RecordedLine]),
     page: String,
-) -> Result<(Explanation, Vec<String>), Vec<String>> {
+) -> Result<(Explanation, LeftOut), Vec<String>> {
     let Ok(permit) = Arc::clone(&server.explanations).try_acquire_owned() else {
         return Err(vec![format!("{MAX_CONCURRENT} explanations wait for their handlers: try again later")]);
     };
@@ -264,11 +322,14 @@ fn answer(explanation: &Explanation, repeat: Option<&Repeat>) -> Markup {
     let decision = &explanation.decision;
     // Those that are enforced, with what makes the answer: the refusal of the rule that refused, or the error of a check that failed.
     let mut enforced = explanation.dispatches.iter().filter(|d| !d.dry_run);
-    let is_refusal = |d: &&DispatchExplanation| {
-        Some(&d.rule) == decision.refused_by.as_ref() && d.said.starts_with("refused")
+    let is_refusal = |d: &DispatchExplanation| d.said.starts_with("refused");
+    let is_answer = |d: &&DispatchExplanation| {
+        let failed = d.on_error.as_ref().is_some_and(OnErrorExplanation::may_refuse);
+        Some(&d.rule) == decision.refused_by.as_ref() && (is_refusal(d) || failed)
     };
-    let refused = enforced.clone().find(is_refusal);
-    let failed = enforced.find(|d| d.said.starts_with("error"));
+    // A failure that comes first has the code of the answer, which is said without a handler.
+    let refused = enforced.clone().find(is_answer).filter(|d| is_refusal(d));
+    let failed = enforced.find(|d| d.said.starts_with("error") && d.on_error.is_none());
     let of = |verdict: Verdict| explanation.rules.iter().filter(move |r| r.verdict == verdict);
     html! {
         section.answer #answer {
@@ -319,7 +380,10 @@ fn dispatches(explanation: &Explanation) -> Markup {
                     th scope="row" { (d.handler) " " small.dim { (d.adapter) } }
                     td data-label="Instance" { (configuration::link(&d.instance)) }
                     td data-label="Given" { @for (name, value) in &d.values { span.label { (name) "=" b { (value) } } " " } }
-                    td data-label="Said" { @if d.dry_run { span.pill.warn { "dry run" } " would return: " } (d.said) }
+                    td data-label="Said" {
+                        @if d.dry_run { span.pill.warn { "dry run" } " would return: " } (d.said)
+                        @if let Some(on_error) = &d.on_error { br; small { (format::message(&on_error.to_string())) } }
+                    }
                 }
             } }
         } }
@@ -390,6 +454,29 @@ mod tests {
         assert_eq!(read.get("source.ip"), Some(&OwnedValue::Bytes(vec![10, 0, 0, 7])));
         assert_eq!(read.get("request.size"), Some(&OwnedValue::Int64(12)));
         assert_eq!(read.get("request.headers"), Some(&OwnedValue::from([("x-a", "1"), ("x-b", "2")])));
+    }
+
+    /// What is masked or cut is no value of its type; bytes that are no address are.
+    #[test]
+    fn recorded_lines_are_left_out_for_what_is_so() {
+        let of = |line: &str, is_whole| RecordedLine { line: line.to_owned(), is_whole };
+        let recorded = [
+            of("request.size = ***", false),
+            of("session.token = ***", false),
+            of("source.ip = ann", true),
+            of("source.user = ***", false),
+        ];
+        let text = recorded.iter().map(|recorded| recorded.line.clone() + "\n").collect::<String>();
+        let asked = read(&text, &vocabulary(), &recorded).unwrap();
+        let LeftOut { unseen, unknown } = asked.left_out;
+        assert_eq!(unknown, ["`***` is not a valid INT64, the type of `request.size`"]);
+        let [undeclared, mistyped] = &unseen[..] else { panic!("{unseen:?}") };
+        assert!(undeclared.contains("unknown attribute `session.token`"), "{undeclared}");
+        assert!(mistyped.contains("not a valid IP_ADDRESS"), "{mistyped}");
+        assert_eq!(asked.attributes.get("source.user"), Some(&"***".into()));
+        let bytes = read("source.ip = ?6e6f74", &vocabulary(), &[]).unwrap().attributes;
+        assert_eq!(bytes.get("source.ip"), Some(&OwnedValue::Bytes(b"not".to_vec())));
+        assert!(read("source.ip = ?6e6", &vocabulary(), &[]).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::page::{Page, in_turns};
 use super::quantile::quantile;
-use super::{Server, configuration, format, parameter, plot};
+use super::{Server, configuration, format, parameter, plot, withheld};
 use mixer_base::metrics::{Family, HistogramSample, SampleValue};
 use mixer_base::pool::PoolStatus;
 use mixer_base::scheduling::let_others_run;
@@ -167,11 +167,12 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
         body: html! {
             div.bar { (format::filter(q, "handlers")) }
             section #handlers data-live {
+                (withheld::notice(&server.runtime.load_full()))
                 div.scroll { table.numbers.cards {
                     thead { tr { th { "Handler" } th { "State" } th.number { "Calls" } th.number { "Errors" } th.number { "Mean" } th.number { "p99" } th.number { "Tasks" } th { "Inside" } } }
                     tbody { @for handler in in_turns(&found) { (row(handler)) } }
                 } }
-                @if found.is_empty() { (format::nothing("No handler matches. Unused handlers are not built.")) }
+                @if found.is_empty() { (format::nothing(if q.is_empty() { "There are none. Unused handlers are not built." } else { "No handler matches. Unused handlers are not built." })) }
                 (format::shown(found.len(), of))
             }
         },

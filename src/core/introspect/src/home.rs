@@ -11,6 +11,7 @@ use super::process_memory::Memory;
 use super::trend::View;
 use super::{Console, Server, calls, configuration, format, plot, process, tasks};
 use mixer_config::Severity;
+use mixer_config::store::EMBEDDED_SAMPLE;
 
 /// compat(1.3): members and their order.
 #[derive(Debug, Serialize)]
@@ -57,6 +58,7 @@ pub(super) fn page(server: &Server) -> Response {
                 (conditions(server))
                 (super::envoy::unlimited_notice(server))
                 (super::unenforced::notice(&published))
+                (sample_notice(server))
                 @for load in mixer_base::load::list() { (tasks::loading(&load)) }
                 dl.figures.(columns(figures.len())) { @for figure in &figures { (figure) } }
                 div.plots {
@@ -79,6 +81,15 @@ pub(super) fn page(server: &Server) -> Response {
         },
     }
     .answer(server)
+}
+
+/// Tells that the embedded sample serves.
+fn sample_notice(server: &Server) -> Markup {
+    html! {
+        @if server.store.url() == EMBEDDED_SAMPLE {
+            p.notice.warn #sample role="status" { strong { "The embedded sample configuration serves" } ", which allows almost every call: " code { "--config-store-url" } " names another one." }
+        }
+    }
 }
 
 /// The figures of the traffic and of the process.

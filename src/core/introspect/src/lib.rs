@@ -31,6 +31,7 @@ mod home;
 mod host;
 mod latency;
 mod limits;
+mod links;
 mod memory;
 mod metrics;
 pub mod monitor;
@@ -53,6 +54,7 @@ mod signals;
 mod tasks;
 mod trend;
 mod unenforced;
+mod withheld;
 
 use std::sync::Arc;
 

@@ -25,6 +25,8 @@ const UNKNOWN: &str = "UNKNOWN";
 
 /// The results of Envoy's calls whose evaluation failed, in `bridge_check_total` and `bridge_ratelimit_total`.
 const ALLOWED: &str = "error_allowed";
+/// Those of checks alone.
+const ALLOWED_IN_SHADOW: &str = "shadow_error";
 const DENIED: &str = "error_denied";
 const LEFT_TO_PROXY: &str = "error";
 
@@ -83,11 +85,11 @@ impl std::fmt::Debug for CallCounters {
 pub struct Outcomes {
     /// All that ended.
     pub calls: u64,
-    /// Those that failed, by the name of their status. Those of Envoy that `errorMode` decided about are among them.
+    /// Those that failed, by the name of their status. Those of Envoy that `errorMode` or shadow mode decided about are among them.
     pub failed: BTreeMap<&'static str, u64>,
     /// Those of the failed ones whose message cannot be understood, likewise.
     pub misunderstood: BTreeMap<&'static str, u64>,
-    /// Failed calls of Envoy that `errorMode` allowed.
+    /// Failed calls of Envoy that `errorMode` or shadow mode allowed.
     pub allowed: u64,
     /// Failed calls of Envoy that `errorMode` denied.
     pub denied: u64,
@@ -218,7 +220,7 @@ impl CallCounters {
         self.metrics.each(Family::BridgeChecks, |labels, count| {
             let [code, result] = labels else { return };
             match result.as_str() {
-                ALLOWED => outcomes.allowed += count,
+                ALLOWED | ALLOWED_IN_SHADOW => outcomes.allowed += count,
                 DENIED => outcomes.denied += count,
                 // Those whose caller left are counted.
                 LEFT_TO_PROXY if code != CANCELLED => {}
@@ -309,7 +311,7 @@ fn mostly_answered(recent: &Outcomes, shedding: Shedding) -> Result<(), String> 
         why += &format!("; load shedding refused {}", recent.shed);
     }
     if recent.allowed > 0 {
-        why += &format!("; {} of them were allowed, by errorMode", recent.allowed);
+        why += &format!("; {} of them were allowed, by errorMode or shadow mode", recent.allowed);
     }
     Err(why)
 }
@@ -330,10 +332,11 @@ mod tests {
         record(&metrics, MIXER_CHECK, 0, 5);
         record(&metrics, MIXER_CHECK, 14, 2);
         record(&metrics, MIXER_REPORT, 1, 1);
-        // A check of Envoy that fails: left to the proxy, allowed, denied; and one over HTTP whose status is that of the failure all the same.
+        // A check of Envoy that fails: left to the proxy, allowed, in shadow mode too, denied; and one over HTTP whose status is that of the failure all the same.
         for (method, code, result) in [
             ("envoy.service.auth.v3.Authorization/Check", 14, LEFT_TO_PROXY),
             ("envoy.service.auth.v3.Authorization/Check", 0, ALLOWED),
+            ("envoy.service.auth.v3.Authorization/Check", 0, ALLOWED_IN_SHADOW),
             ("ext_authz.http/Check", 14, DENIED),
         ] {
             record(&metrics, method, code, 1);
@@ -342,6 +345,7 @@ mod tests {
         record(&metrics, "ext_authz.http/Check", 1, 1);
         metrics.counter(Family::BridgeChecks, &["CANCELLED", LEFT_TO_PROXY]).increment();
         metrics.counter(Family::BridgeChecks, &["PERMISSION_DENIED", "deny"]).add(7);
+        metrics.counter(Family::BridgeChecks, &["PERMISSION_DENIED", "shadow_denied"]).add(7);
         record(&metrics, ENVOY_LIMITS[0], 13, 1);
         record(&metrics, ENVOY_LIMITS[0], 0, 1);
         for result in [LEFT_TO_PROXY, ALLOWED, "over"] {
@@ -350,16 +354,16 @@ mod tests {
         metrics.counter(Family::LoadSheddingThrottled, &[]).add(2);
         let outcomes = calls.outcomes();
         let expected = Outcomes {
-            calls: 14,
-            failed: BTreeMap::from([("INTERNAL", 1), ("UNAVAILABLE", 5), ("UNKNOWN", 1)]),
+            calls: 15,
+            failed: BTreeMap::from([("INTERNAL", 1), ("UNAVAILABLE", 6), ("UNKNOWN", 1)]),
             misunderstood: BTreeMap::new(),
-            allowed: 2,
+            allowed: 3,
             denied: 1,
             unanswered: 2,
             shed: 2,
         };
         assert_eq!(outcomes, expected);
-        assert_eq!((calls.checks(), calls.reports(), calls.limits()), (11, 1, 2));
+        assert_eq!((calls.checks(), calls.reports(), calls.limits()), (12, 1, 2));
     }
 
     #[test]

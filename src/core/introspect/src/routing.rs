@@ -1,11 +1,13 @@
 //! The routing table.
 
+use std::collections::BTreeSet;
+
 use axum::response::Response;
 use maud::{Markup, html};
 
 use super::configuration::HandlerLinks;
 use super::page::Page;
-use super::{Server, configuration, explain, form, format, parameter};
+use super::{Server, configuration, explain, form, format, parameter, withheld};
 use mixer_engine::routing::{DestinationOutline, GroupOutline, RoutingOutline, outline};
 use mixer_engine::runtime::Published;
 use mixer_engine::snapshot::MappingOutline;
@@ -17,7 +19,16 @@ const LISTED: usize = 300;
 /// The routing table in the form of `routes show`.
 pub(super) fn json(published: &Published) -> RoutingOutline {
     let handlers = published.routes.handlers();
-    outline(published.routes.snapshot(), &|handler| handlers.get(&handler.key).is_some())
+    let mut found = outline(published.routes.snapshot(), &|handler| handlers.get(&handler.key).is_some());
+    found.withheld = published.withheld.as_deref().map(str::to_owned);
+    let kept: BTreeSet<String> = published.kept.iter().map(|kept| kept.key.to_string()).collect();
+    if !kept.is_empty() {
+        for group in found.groups_mut() {
+            group.previous_version =
+                group.rules.iter().filter(|rule| kept.contains(*rule)).cloned().collect();
+        }
+    }
+    found
 }
 
 /// A row of the table.
@@ -58,11 +69,12 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
                 }
             }
             div #routes data-filtered {
+                (withheld::notice(&published))
                 div.scroll { table.cards {
                     thead { tr { th { "Requests" } th { "Namespace" } th { "Condition" } th { "Handler" } th { "Instances" } th { "Rules" } } }
                     tbody { @for row in rows.iter().take(LISTED) { (row_markup(row, &handlers, outline.shadows_checks())) } }
                 } }
-                @if rows.is_empty() { (format::nothing("No route matches.")) }
+                @if rows.is_empty() { (format::nothing(if q.is_empty() && variety.is_empty() { "There are none." } else { "No route matches." })) }
                 (format::shown(rows.len().min(LISTED), rows.len()))
                 @if variety.is_empty() { (of_envoy(&outline, q)) }
             }
@@ -126,7 +138,13 @@ fn rows<'o>(outline: &'o RoutingOutline, q: &str, variety: &str) -> Vec<Row<'o>>
 /// `shadows_checks`: whether checks of Envoy are answered OK whatever the rules say.
 fn row_markup(row: &Row<'_>, handlers: &HandlerLinks<'_>, shadows_checks: bool) -> Markup {
     let is_shadow = shadows_checks && row.variety == Variety::Check.name();
-    let names = |list: &[String]| html! { @for (i, name) in list.iter().enumerate() { @if i > 0 { br; } (configuration::link(name)) } };
+    let is_kept = |name: &String| row.group.previous_version.contains(name);
+    let names = |list: &[String]| {
+        html! { @for (i, name) in list.iter().enumerate() {
+            @if i > 0 { br; }
+            (configuration::link(name)) @if is_kept(name) { " " span.pill.warn { "previous version" } }
+        } }
+    };
     html! {
         tr {
             td data-label="Requests" { (short(row.variety)) }

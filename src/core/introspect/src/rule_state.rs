@@ -18,6 +18,8 @@ pub(super) struct Effect {
     pub(super) in_effect: usize,
     /// Those of them whose version in the store has an error.
     previous: usize,
+    /// Checks of Envoy are answered OK whatever they say.
+    shadow: usize,
     /// Their condition does not compile.
     broken: usize,
     dry_run: usize,
@@ -27,13 +29,16 @@ pub(super) struct Effect {
 
 impl Effect {
     pub(super) fn of(published: &Published) -> Self {
-        let mut effect = Self { in_effect: 0, previous: 0, broken: 0, dry_run: 0, without_handler: 0 };
+        let mut effect =
+            Self { in_effect: 0, previous: 0, shadow: 0, broken: 0, dry_run: 0, without_handler: 0 };
+        let states = States::of(published);
         for rule in &published.routes.snapshot().rules {
-            match state(rule, published.routes.handlers()) {
+            match states.state(rule) {
                 State::InEffect => {
                     effect.in_effect += 1;
                     effect.previous += usize::from(is_kept(&published.kept, &rule.key));
                 }
+                State::Shadow => effect.shadow += 1,
                 State::Broken => effect.broken += 1,
                 State::DryRun => effect.dry_run += 1,
                 State::WithoutHandler => effect.without_handler += 1,
@@ -47,6 +52,7 @@ impl Effect {
         html! {
             "in effect"
             @if self.previous > 0 { ", " span.bad { (self.previous) " of them in the previous version" } }
+            @if self.shadow > 0 { ", " span.bad { (self.shadow) " in shadow mode" } }
             @if self.dry_run > 0 { ", " (self.dry_run) " in dry run" }
             @if self.without_handler > 0 { ", " span.bad { (self.without_handler) " without handler" } }
             @if self.broken > 0 { ", " span.bad { (self.broken) " not compiled" } }
@@ -58,6 +64,8 @@ impl Effect {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     InEffect,
+    /// Checks of Envoy are answered OK whatever it says; it counts what it would have refused.
+    Shadow,
     DryRun,
     /// It does nothing: no action has a handler that was built.
     WithoutHandler,
@@ -69,15 +77,31 @@ pub(super) fn is_kept(kept: &[KeptResource], key: &ResourceKey) -> bool {
     kept.binary_search_by(|kept| kept.key.cmp(key)).is_ok()
 }
 
-/// A default whose condition does not compile is in effect: it closes its namespace.
-pub(super) fn state(rule: &RuleConfig, handlers: &HandlerTable) -> State {
-    let does_more = rule.denies_by_default || rule.has_header_operations;
-    let has_handler = || rule.actions.iter().any(|action| handlers.get(&action.handler.key).is_some());
-    match &rule.condition {
-        Condition::Broken(_) if !rule.denies_by_default => State::Broken,
-        _ if !does_more && !has_handler() => State::WithoutHandler,
-        _ if rule.dry_run => State::DryRun,
-        _ => State::InEffect,
+/// Tells the states of rules.
+pub(super) struct States<'p> {
+    handlers: &'p HandlerTable,
+    /// Whether checks of Envoy are answered OK whatever the rules say.
+    shadows_checks: bool,
+}
+
+impl<'p> States<'p> {
+    pub(super) fn of(published: &'p Published) -> Self {
+        let routes = &published.routes;
+        Self { handlers: routes.handlers(), shadows_checks: routes.snapshot().shadows_checks() }
+    }
+
+    /// A default whose condition does not compile is in effect: it closes its namespace.
+    pub(super) fn state(&self, rule: &RuleConfig) -> State {
+        let does_more = rule.denies_by_default || rule.has_header_operations;
+        let has_handler =
+            || rule.actions.iter().any(|action| self.handlers.get(&action.handler.key).is_some());
+        match &rule.condition {
+            Condition::Broken(_) if !rule.denies_by_default => State::Broken,
+            _ if !does_more && !has_handler() => State::WithoutHandler,
+            _ if rule.dry_run => State::DryRun,
+            _ if self.shadows_checks && rule.decides_checks() => State::Shadow,
+            _ => State::InEffect,
+        }
     }
 }
 
@@ -85,6 +109,7 @@ impl State {
     pub(super) fn name(self) -> &'static str {
         match self {
             State::InEffect => "in effect",
+            State::Shadow => "shadow",
             State::DryRun => "dry run",
             State::WithoutHandler => "without handler",
             State::Broken => "not compiled",
@@ -92,7 +117,12 @@ impl State {
     }
 }
 
-/// What a rule in dry run would have done, in a line.
+/// What a rule would have refused in shadow mode, as an outcome.
+pub(super) fn in_shadow(counts: RuleCounts) -> BTreeMap<String, u64> {
+    BTreeMap::from([("denied".to_owned(), counts.shadow_denials)])
+}
+
+/// What a rule in dry run, or in shadow mode, would have done, in a line.
 pub(super) fn would_have(outcomes: &BTreeMap<String, u64>) -> Markup {
     let counted: Vec<_> = outcomes.iter().filter(|(_, count)| **count > 0).collect();
     html! {

@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use serde::Serialize;
 
 use super::page::Page;
-use super::rule_state::{Effect, State, is_kept, state, would_have};
-use super::{Server, configuration, format, parameter, plot};
+use super::rule_state::{Effect, State, States, in_shadow, is_kept, would_have};
+use super::{Server, configuration, format, parameter, plot, unenforced, withheld};
 use mixer_base::metrics::{Metrics, RuleCounts};
 use mixer_base::secrets::mask_text;
 use mixer_config::store::StoreContents;
@@ -32,7 +32,7 @@ const NOT_SERVED: &str = "not served";
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rule {
     name: String,
-    /// `in effect`, `previous version`, `dry run`, `without handler`, `not compiled` or `not served`.
+    /// `in effect`, `previous version`, `shadow`, `dry run`, `without handler`, `not compiled` or `not served`.
     state: &'static str,
     /// The previous version serves, not the one of the store, also where it is not in effect.
     previous_version: bool,
@@ -46,9 +46,12 @@ pub(super) struct Rule {
     /// What a rule in dry run would have done, by outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     dry_run: Option<Outcomes>,
+    /// What a rule would have refused, as checks are in shadow mode, likewise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<Outcomes>,
 }
 
-/// How often a rule in dry run would have denied, allowed, and so on.
+/// How often a rule in dry run or in shadow mode would have denied, allowed, and so on.
 type Outcomes = BTreeMap<String, u64>;
 
 #[derive(Debug, Serialize)]
@@ -59,7 +62,7 @@ struct Counts {
 }
 
 impl From<RuleCounts> for Counts {
-    fn from(RuleCounts { hits, denials, errors }: RuleCounts) -> Self {
+    fn from(RuleCounts { hits, denials, errors, .. }: RuleCounts) -> Self {
         Self { hits, denials, errors }
     }
 }
@@ -67,12 +70,13 @@ impl From<RuleCounts> for Counts {
 /// All rules, in their order, then those of the store that do not serve.
 pub(super) fn json(published: &Published, store: &StoreContents, metrics: &Metrics) -> Vec<Rule> {
     let mut tried = metrics.dry_run_outcomes();
-    let (rules, handlers) = (&published.routes.snapshot().rules, published.routes.handlers());
+    let (rules, states) = (&published.routes.snapshot().rules, States::of(published));
     let served = rules.iter().map(|rule| {
         let name = rule.key.to_string();
-        let (state, kept) = (state(rule, handlers), is_kept(&published.kept, &rule.key));
+        let (state, kept) = (states.state(rule), is_kept(&published.kept, &rule.key));
         // What cannot hit has no counters.
         let never = matches!(state, State::Broken | State::WithoutHandler).then(RuleCounts::default);
+        let counts = metrics.counts_of_rule(&name).or(never);
         let instances = rule.actions.iter().flat_map(|action| &action.instances);
         Rule {
             state: if kept && state == State::InEffect { PREVIOUS } else { state.name() },
@@ -81,8 +85,9 @@ pub(super) fn json(published: &Published, store: &StoreContents, metrics: &Metri
             handlers: rule.actions.iter().map(|action| action.handler.key.to_string()).collect(),
             instances: instances.map(|instance| instance.key.to_string()).collect(),
             place: rule.origin.place(),
-            counts: metrics.counts_of_rule(&name).or(never).filter(|_| !rule.dry_run).map(Counts::from),
+            counts: counts.filter(|_| !rule.dry_run).map(Counts::from),
             dry_run: rule.dry_run.then(|| tried.remove(&name).unwrap_or_default()),
+            shadow: counts.filter(|_| state == State::Shadow).map(in_shadow),
             name,
         }
     });
@@ -98,6 +103,7 @@ pub(super) fn json(published: &Published, store: &StoreContents, metrics: &Metri
         place: resource.origin.place(),
         counts: None,
         dry_run: None,
+        shadow: None,
     });
     served.chain(others).collect()
 }
@@ -110,18 +116,22 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     let contents = server.store.contents();
     let all = json(&published, &contents, &server.metrics);
     let mut found: Vec<&Rule> = all.iter().filter(|rule| is_wanted(rule, q)).collect();
-    let work = |rule: &Rule| rule.counts.as_ref().map_or((0, 0), |c| (c.denials, c.hits));
+    let work = |rule: &Rule| {
+        let in_shadow: u64 = rule.shadow.iter().flat_map(Outcomes::values).sum();
+        rule.counts.as_ref().map_or((0, 0), |c| (c.denials + in_shadow, c.hits))
+    };
     found.sort_by_key(|rule| std::cmp::Reverse(work(rule)));
     let most = found.iter().map(|rule| work(rule).1).max().unwrap_or(0).max(1);
     Page {
         path: "/rulez/",
         title: "Rules",
-        lead: html! { "What each rule has done since the start: those that refuse first. A hit is an evaluation in which its condition held; answers of caches are none, but their denials count. Of a rule in dry run it is said what it would have done." },
+        lead: html! { "What each rule has done since the start: those that refuse first. A hit is an evaluation in which its condition held; answers of caches are none, but their denials count. Of a rule in dry run or in shadow mode it is said what it would have done." },
         json: "/rulej/",
         body: html! {
             div.bar { (format::filter(q, "rules, handlers and files")) }
             // Very many are shown again on request only.
             section #rules data-live[all.len() <= LIVE] data-filtered[all.len() > LIVE] {
+                (withheld::notice(&published)) (unenforced::services(&published))
                 dl.figures { (format::figure("Rules", effect.in_effect, effect.note())) }
                 div.scroll { table.numbers.cards {
                     thead { tr { th { "Rule" } th.number { "Hits" } th {} th.number { "Denials" } th.number { "Errors" } th { "Handlers and instances" } th { "Source" } } }
@@ -161,7 +171,7 @@ fn row(rule: &Rule, most: u64) -> Markup {
                 @if rule.state != State::InEffect.name() { " " span.pill.warn { (rule.state) } }
                 @if rule.previous_version && rule.state != PREVIOUS { " " span.pill.warn { (PREVIOUS) } }
                 br; small { @if rule.state == NOT_SERVED { span.dim { "see its problems" } } @else if rule.condition.is_empty() { span.dim { "always" } } @else { code.expression { (rule.condition) } } }
-                @if let Some(outcomes) = &rule.dry_run { br; small { (would_have(outcomes)) } }
+                @for outcomes in rule.dry_run.iter().chain(&rule.shadow) { br; small { (would_have(outcomes)) } }
             }
             td.number data-label="Hits" { (number(|counts| counts.hits)) }
             td.wide { (plot::bar(hits as f64 / most as f64)) }

@@ -609,6 +609,77 @@ spec: {match: source.user == "smuggler", actions: [{handler: broken, instances: 
     assert!(!decision.contains("close.rule"), "{decision}");
 }
 
+/// The first action fails, which refuses with code 7, and the second one refuses with another code.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_refuses_is_not_told_as_the_refusal_of_another_handler() {
+    let more = r#"---
+kind: handler
+metadata: {name: broken, namespace: istio-system}
+spec: {compiledAdapter: drill, params: {outcome: ERROR, message: it broke}}
+---
+kind: handler
+metadata: {name: sign-in, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 16, message: sign in}}}
+---
+kind: rule
+metadata: {name: a-first, namespace: istio-system, annotations: {mixer.dev/on-error: deny}}
+spec:
+  match: source.user == "smuggler"
+  actions:
+  - {handler: broken, instances: [knock]}
+  - {handler: sign-in, instances: [knock]}
+"#;
+    let explained = async |more: &str| {
+        let configuration = format!("{CONFIGURATION}{more}");
+        let fixture = Fixture::of(Guard::default(), &configuration, ConfigPolicy::serve_valid()).await;
+        let form = format!("attributes={}", form::encoded("source.user = smuggler"));
+        let (_, _, body) = fixture.ask(Method::POST, "/explainz/", &form).await;
+        let (_, decision) = body.split_once("<strong>Refused</strong>").unwrap_or_else(|| panic!("{body}"));
+        let decision = decision.split_once("</p>").unwrap().0.to_owned();
+        (decision, body)
+    };
+    let (decision, body) = explained(more).await;
+    assert!(decision.contains("with code 7: ") && decision.contains("it broke"), "{decision}");
+    assert!(!decision.contains("refused with code 16"), "{decision}");
+    assert!(
+        body.contains("the failure refuses the request: <code>mixer.dev/on-error: deny</code>"),
+        "{body}"
+    );
+    // A failure that counts for nothing is not the answer.
+    let (decision, body) = explained(&more.replace("on-error: deny", "on-error: allow")).await;
+    assert!(decision.contains("sign-in") && decision.contains("refused with code 16"), "{decision}");
+    assert!(body.contains("the failure counts for nothing"), "{body}");
+}
+
+/// Nothing of the first configuration serves, and later a rule in its previous version.
+#[tokio::test(flavor = "multi_thread")]
+async fn routes_tell_that_nothing_serves_and_what_serves_in_its_previous_version() {
+    let mut fixture = Fixture::of(Guard::default(), CONFIGURATION, ConfigPolicy::default()).await;
+    for path in ["/routesz/", "/handlerz/", "/rulez/", "/configz/"] {
+        let page = fixture.get(path).await;
+        assert!(page.contains("No configuration serves"), "{path}: {page}");
+        assert!(!page.contains("No route matches") && !page.contains("No handler matches"), "{path}: {page}");
+    }
+    let routes: serde_json::Value = serde_json::from_str(&fixture.get("/routesj/").await).unwrap();
+    assert!(routes["withheld"].is_string(), "{routes}");
+    let (valid, _) = CONFIGURATION.rsplit_once("---\n").unwrap();
+    let edited = valid.replace("source.user == \"smuggler\"", "source.user = \"smuggler\"");
+    for text in [valid, edited.as_str()] {
+        fixture.store.set([("conf.yaml", text)]);
+        fixture.configurator.apply().await;
+    }
+    let routes: serde_json::Value = serde_json::from_str(&fixture.get("/routesj/").await).unwrap();
+    assert!(routes.get("withheld").is_none(), "{routes}");
+    let group = |variety: usize| {
+        routes["varieties"][variety]["namespaces"][0]["destinations"][0]["groups"][0].clone()
+    };
+    assert_eq!(group(0)["previousVersion"], serde_json::json!(["close.rule.istio-system"]), "{routes}");
+    assert!(group(1)["rules"].is_array() && group(1).get("previousVersion").is_none(), "{routes}");
+    let page = fixture.get("/routesz/").await;
+    assert_eq!(page.matches(">previous version</span>").count(), 1, "{page}");
+    assert!(!page.contains("No configuration serves"), "{page}");
+}
+
 /// Whoever is refused chooses the values: they are none of the lines of the form.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_form_of_a_denial_has_its_attributes_as_they_were() {

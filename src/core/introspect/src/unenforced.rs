@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::{configuration, format};
+use super::{format, links};
 use mixer_engine::runtime::{Published, UnenforcedSince};
 use mixer_engine::snapshot::UnenforcedScope;
 
@@ -11,7 +11,24 @@ const LISTED: usize = 10;
 
 /// Tells of settings by which a service refuses nothing, of limits that refuse nothing, and of rules in dry run.
 pub(super) fn notice(published: &Published) -> Markup {
-    let all = published.unenforced();
+    listed(&published.unenforced())
+}
+
+/// Tells of settings by which services refuse nothing.
+pub(super) fn services(published: &Published) -> Markup {
+    let mut all = published.unenforced();
+    all.retain(|unenforced| unenforced.what.scope == UnenforcedScope::Service);
+    listed(&all)
+}
+
+/// Tells of settings by which no check is refused.
+pub(super) fn checks(published: &Published) -> Markup {
+    let mut all = published.unenforced();
+    all.retain(|unenforced| unenforced.what.is_of_checks());
+    listed(&all)
+}
+
+fn listed(all: &[UnenforcedSince]) -> Markup {
     // Those of the widest scope are first.
     let title = match all.first().map(|unenforced| unenforced.what.scope) {
         Some(UnenforcedScope::Service) => "Decisions are not enforced",
@@ -24,7 +41,7 @@ pub(super) fn notice(published: &Published) -> Markup {
                 strong { (title) }
                 ul {
                     @for UnenforcedSince { what, since } in all.iter().take(LISTED) { li {
-                        (configuration::link(&what.resource.to_string())) " " span.dim { (what.place) } ": "
+                        (links::link(&what.resource.to_string())) " " span.dim { (what.place) } ": "
                         (format::message(what.what)) ", since " (format::instant(since.time())) " (" (format::ago(*since)) ")"
                     } }
                     @if all.len() > LISTED { li.dim { "and " (format::counted((all.len() - LISTED) as u64, "other")) } }

@@ -46,7 +46,7 @@ use mixer_config::store::{ConfigStore, Outage};
 use mixer_config::{Diagnostic, Severity};
 use mixer_engine::decision::DecisionLog;
 use mixer_engine::runtime::{OnConfigError, Published, Runtime, UnenforcedSince, is_about_serving, place_of};
-use mixer_engine::snapshot::UnenforcedScope;
+use mixer_engine::snapshot::{FailureAnswer, FailureMode, HandlerConfig, Snapshot, UnenforcedScope};
 use mixer_introspect::monitor;
 use mixer_introspect::outcomes::RecentOutcomes;
 use mixer_net::socket_file::SocketWatch;
@@ -454,15 +454,27 @@ fn shortened(text: &str) -> String {
 
 /// Errors: how many handlers answer otherwise than their configuration says, and why the first does.
 fn as_configured(published: &Published) -> Result<(), String> {
-    let mut degraded = published.routes.handlers().iter().filter_map(|handler| {
-        let why = handler.degradation()?;
-        Some(format!("{}: {}", handler.name(), mask_text(&why)))
-    });
-    let Some(first) = degraded.next() else { return Ok(()) };
-    Err(match degraded.count() {
-        0 => first,
-        more => format!("{} handlers are degraded, {first}", more + 1),
+    let all = published.routes.handlers().iter();
+    let degraded: Vec<_> = all.filter_map(|handler| Some((handler, handler.degradation()?))).collect();
+    let Some((first, why)) = degraded.first() else { return Ok(()) };
+    let first = format!("{}: {}", first.name(), mask_text(why));
+    let passing = passing(published.routes.snapshot(), degraded.iter().map(|(handler, _)| &*handler.config));
+    Err(match degraded.len() {
+        1 => format!("{first}{passing}"),
+        count => format!("{count} handlers are degraded, {first}{passing}"),
     })
+}
+
+/// That checks of Envoy pass undecided for which one of these handlers fails, if so.
+fn passing<'h>(snapshot: &Snapshot, mut degraded: impl Iterator<Item = &'h HandlerConfig>) -> String {
+    let opens = |mode: &&FailureMode| mode.answer == FailureAnswer::Ok && !snapshot.shadows_checks();
+    let Some(mode) = snapshot.failure_mode().filter(opens) else { return String::new() };
+    match degraded.find(|handler| snapshot.fails_checks(handler)) {
+        Some(handler) => {
+            format!("; requests of Envoy for which {} fails pass undecided: {mode}", handler.name)
+        }
+        None => String::new(),
+    }
 }
 
 fn stuck(workers: &WorkerGroup, stuck_after: Duration) -> Result<(), String> {

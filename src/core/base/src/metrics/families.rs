@@ -416,6 +416,8 @@ families! {
         "Failures of the condition, an instance or a handler of a rule, by rule." [&["rule"]];
     RuleHits: Counter "mixer_rule_hits_total"
         "Evaluations in which the condition of a rule held, by rule." [&["rule"]];
+    RuleShadowDenials: Counter "mixer_rule_shadow_denials_total"
+        "Requests that a rule would have refused, were checks not in shadow mode, answers of caches included, by rule." [&["rule"]];
     RuntimeConditionErrors: Counter "mixer_runtime_condition_errors_total"
         "The number of times a rule condition could not be evaluated." [&[]];
     RuntimeDispatchDuration: Histogram "mixer_runtime_dispatch_duration_seconds"

@@ -26,9 +26,18 @@ pub struct RoutingOutline {
     /// Services that decide and enforce nothing. Rules in dry run are in the groups, limits in shadow mode among the mappings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_enforced: Vec<UnenforcedOutline>,
+    /// Why a server answers no call, if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
 }
 
 impl RoutingOutline {
+    /// All groups, in order.
+    pub fn groups_mut(&mut self) -> impl Iterator<Item = &mut GroupOutline> {
+        let namespaces = self.varieties.iter_mut().flat_map(|variety| &mut variety.namespaces);
+        namespaces.flat_map(|namespace| &mut namespace.destinations).flat_map(|to| &mut to.groups)
+    }
+
     /// Whether checks of Envoy are answered OK whatever the rules say.
     pub fn shadows_checks(&self) -> bool {
         self.not_enforced.iter().any(|service| service.service == "check")
@@ -91,6 +100,9 @@ pub struct GroupOutline {
     pub dry_run: bool,
     /// Full names of the rules.
     pub rules: Vec<String>,
+    /// Those of them that serve in their previous version.
+    #[serde(default, rename = "previousVersion", skip_serializing_if = "Vec::is_empty")]
+    pub previous_version: Vec<String>,
     /// Full names, sorted; duplicates stay.
     pub instances: Vec<String>,
 }
@@ -136,6 +148,7 @@ pub fn outline(snapshot: &Snapshot, usable: &dyn Fn(&HandlerConfig) -> bool) -> 
         varieties,
         envoy: snapshot.mappings(),
         not_enforced: snapshot.unenforced_services().map(unenforced).collect(),
+        withheld: None,
     }
 }
 
@@ -205,6 +218,7 @@ fn describe(destinations: Destinations<'_>, inherited: bool) -> Vec<DestinationO
                         condition: condition.map(|text| mask_text(text).into_owned()),
                         dry_run,
                         rules: rules.into_iter().collect(),
+                        previous_version: Vec::new(),
                         instances,
                     }
                 })
@@ -227,8 +241,9 @@ impl std::fmt::Display for RoutingOutline {
                     for (g, group) in destination.groups.iter().enumerate() {
                         writeln!(f, "      [#{g}]")?;
                         let mark = if group.dry_run { " {dry run}" } else { "" };
+                        let kept = if group.previous_version.is_empty() { "" } else { " {previous version}" };
                         let condition = group.condition.as_deref().unwrap_or("<NONE>");
-                        writeln!(f, "        Condition: {condition}{mark}")?;
+                        writeln!(f, "        Condition: {condition}{mark}{kept}")?;
                         for (i, instance) in group.instances.iter().enumerate() {
                             writeln!(f, "        [#{i}] {instance} {{I}}")?;
                         }
@@ -238,6 +253,9 @@ impl std::fmt::Display for RoutingOutline {
         }
         for UnenforcedOutline { what, resource, place, .. } in &self.not_enforced {
             writeln!(f, "[Not enforced] {resource} ({place}): {what}")?;
+        }
+        if let Some(why) = &self.withheld {
+            writeln!(f, "[Nothing serves] {why}")?;
         }
         Ok(())
     }

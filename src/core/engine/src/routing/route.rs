@@ -162,6 +162,11 @@ impl Refuser {
     pub(crate) fn count(&self) {
         self.counters.denied();
     }
+
+    /// Counts a request that it would have refused, were checks not in shadow mode.
+    pub fn count_shadow(&self) {
+        self.counters.shadow_denied();
+    }
 }
 
 /// By the rule.

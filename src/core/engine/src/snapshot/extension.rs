@@ -10,6 +10,7 @@ use mixer_config::{Diagnostic, Diagnostics, Origin, RawResource, ResourceKey};
 use serde::{Deserialize, Serialize};
 
 use super::annotations;
+use super::failure_mode::FailureMode;
 use super::kind::GROUP;
 use super::problems::ResourceProblems;
 use super::unenforced::Unenforced;
@@ -122,6 +123,11 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
     /// The settings by which a service decides and enforces nothing.
     fn unenforced(&self) -> &[Unenforced] {
         &[]
+    }
+
+    /// What its checks get whose evaluation fails; `None` if nothing is configured for them.
+    fn failure_mode(&self) -> Option<&FailureMode> {
+        None
     }
 
     /// The types of the attributes that it sets. A manifest must not contradict them.

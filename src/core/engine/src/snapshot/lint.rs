@@ -4,6 +4,7 @@
 //! useless configuration. Each is a pure function of the snapshot. A server has the first two once a configuration is published; see
 //! docs/diagnostics.md.
 
+mod enforcement;
 mod params;
 pub(super) mod place;
 mod shadow;
@@ -196,7 +197,7 @@ fn constant_dimensions(snapshot: &Snapshot, positions: &Positions, out: &mut Dia
     }
 }
 
-/// Useless configuration: unused handlers, instances, adapters and templates, shadowed rules, constant conditions.
+/// Useless configuration: unused handlers, instances, adapters and templates, shadowed rules, constant conditions, and what is not enforced.
 pub fn lint(snapshot: &Snapshot) -> Diagnostics {
     let mut out = Diagnostics::new();
     unused(snapshot, &mut out);
@@ -209,6 +210,7 @@ pub fn lint(snapshot: &Snapshot) -> Diagnostics {
     }
     malformed_instances(snapshot, &mut out);
     shadow::shadowed(snapshot, &mut out);
+    enforcement::unenforced(snapshot, &mut out);
     out
 }
 

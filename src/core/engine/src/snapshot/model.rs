@@ -468,6 +468,11 @@ impl RuleConfig {
         allowance >= if self.of_mesh { Allowance::Mesh } else { Allowance::Everywhere }
     }
 
+    /// Whether it decides about checks, by its handlers or as a default.
+    pub fn decides_checks(&self) -> bool {
+        self.denies_by_default || self.actions.iter().any(|action| action.check_power().is_some())
+    }
+
     /// Whether it does more than report: it may refuse, allow, charge quotas or change requests.
     pub(super) fn decides(&self) -> bool {
         let reports = |instance: &Arc<InstanceConfig>| instance.template().variety == Variety::Report;

@@ -1,11 +1,15 @@
 //! What a configuration decides without enforcing it: settings of a whole service, and rules in dry run.
 
 use super::model::{RuleConfig, Snapshot};
-use mixer_config::{Origin, ResourceKey};
+use mixer_config::annotation::DRY_RUN;
+use mixer_config::{FieldPath, Origin, Positions, RawResource, ResourceKey};
 
 /// What follows from a rule in dry run.
 const RULE_IN_DRY_RUN: &str =
     "the rule is in dry run (`mixer.dev/dry-run`): it is evaluated and counted, and decides nothing";
+
+/// The service of checks, as [`Unenforced::service`] names it.
+const CHECKS: &str = "check";
 
 /// Whom it concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,25 +33,35 @@ pub struct Unenforced {
     pub what: &'static str,
     /// The resource that says so.
     pub resource: ResourceKey,
+    /// What says so in the resource.
+    pub field: FieldPath,
     /// `file:line`; the name of the object if it is in no file.
     pub place: String,
 }
 
 impl Unenforced {
-    /// A setting of a service, and what follows. `line`: from 1, 0 if it is not known.
+    /// A setting of a service, and what follows.
     pub fn service(
         (service, what): (&'static str, &'static str),
-        resource: &ResourceKey,
-        origin: &Origin,
-        line: u32,
+        resource: &RawResource,
+        field: FieldPath,
+        positions: &Positions,
     ) -> Self {
-        let place = place(origin, line);
-        Self { scope: UnenforcedScope::Service, service, what, resource: resource.clone(), place }
+        let place = place(&resource.origin, positions.span(&resource.origin, &field).start.line);
+        let (scope, resource) = (UnenforcedScope::Service, resource.key.clone());
+        Self { scope, service, what, resource, field, place }
     }
 
-    /// Limits of a resource. `line`: from 1, 0 if it is not known.
-    pub fn limits(what: &'static str, resource: &ResourceKey, origin: &Origin, line: u32) -> Self {
-        Self { scope: UnenforcedScope::Limits, ..Self::service(("ratelimit", what), resource, origin, line) }
+    /// Limits of a resource.
+    pub fn limits(what: &'static str, resource: &RawResource) -> Self {
+        let place = place(&resource.origin, resource.origin.document_line());
+        let (scope, resource, field) = (UnenforcedScope::Limits, resource.key.clone(), FieldPath::root());
+        Self { scope, service: "ratelimit", what, resource, field, place }
+    }
+
+    /// Whether it is a setting by which no check is refused.
+    pub fn is_of_checks(&self) -> bool {
+        self.scope == UnenforcedScope::Service && self.service == CHECKS
     }
 
     /// A rule in dry run.
@@ -58,6 +72,7 @@ impl Unenforced {
             service: "",
             what: RULE_IN_DRY_RUN,
             resource: rule.key.clone(),
+            field: FieldPath::root().field("metadata").field("annotations").key(DRY_RUN),
             place,
         }
     }
@@ -74,6 +89,11 @@ impl Snapshot {
     /// The settings by which services enforce nothing.
     pub fn unenforced_services(&self) -> impl Iterator<Item = &Unenforced> {
         self.unenforced_settings().filter(|unenforced| unenforced.scope == UnenforcedScope::Service)
+    }
+
+    /// Whether checks of Envoy are answered OK whatever the rules say.
+    pub fn shadows_checks(&self) -> bool {
+        self.unenforced_settings().any(Unenforced::is_of_checks)
     }
 
     /// The settings by which services enforce nothing, or not all of their limits.

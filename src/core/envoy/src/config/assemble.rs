@@ -10,7 +10,7 @@ use regex::RegexBuilder;
 use self::namespaces::{SELECTORS, Selects};
 use super::addresses::{HttpSourceIp, OriginIp};
 use super::settings::{
-    AttributeMapping, BridgeSettings, Mapping, MappingSource, Mode, QuotaRule, StringMatch,
+    AttributeMapping, BridgeSettings, ErrorMode, Mapping, MappingSource, Mode, QuotaRule, StringMatch,
 };
 use super::{
     CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, QuotaSelector,
@@ -19,7 +19,7 @@ use super::{
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, RawResource};
-use mixer_engine::snapshot::{QuotaNamespaces, QuotaReference, Unenforced};
+use mixer_engine::snapshot::{FailureAnswer, FailureMode, QuotaNamespaces, QuotaReference, Unenforced};
 
 /// Names of access-log types by number.
 const ACCESS_LOG_TYPES: [&str; 15] = [
@@ -189,6 +189,7 @@ impl Assembler<'_> {
         self.selects = Selects::of(&settings.check);
         self.settings_namespaces(settings, resource);
         self.unenforced(settings, resource);
+        self.failure_mode(settings, resource);
         self.config.origin_ip = OriginIp::parse(&settings.check.origin_ip).unwrap_or_else(|| {
             let text = format!("`{}` is not a source of origin.ip", settings.check.origin_ip);
             let problem =
@@ -287,11 +288,31 @@ impl Assembler<'_> {
             ),
         ] {
             if is_set {
-                let line = self.positions.span(&resource.origin, &field).start.line;
-                let unenforced = Unenforced::service(what, &resource.key, &resource.origin, line);
-                self.config.unenforced.push(unenforced);
+                self.config.unenforced.push(Unenforced::service(what, resource, field, &self.positions));
             }
         }
+    }
+
+    /// Notes what checks get whose evaluation fails.
+    fn failure_mode(&mut self, settings: &BridgeSettings, resource: Option<&RawResource>) {
+        if !settings.check.enabled {
+            return;
+        }
+        let (answer, setting) = match settings.check.error_mode {
+            ErrorMode::Delegate => (FailureAnswer::Error, "`errorMode: delegate`"),
+            ErrorMode::Open => (FailureAnswer::Ok, "`errorMode: open`"),
+            ErrorMode::Closed => (FailureAnswer::Refusal, "`errorMode: closed`"),
+        };
+        let check = FieldPath::root().field("spec").field("check");
+        let field = check.field("errorMode");
+        let is_there = |resource: &RawResource| {
+            // For what is not there, its parent is found.
+            let root = resource.document();
+            !std::ptr::eq(root.at(&field), root.at(&check))
+        };
+        let is_written = resource.is_some_and(is_there);
+        let place = self.written(resource, &field).place;
+        self.config.failure_mode = Some(FailureMode { answer, setting, is_written, place });
     }
 
     /// Notes a quota, which must be configured by a rule.
@@ -507,9 +528,7 @@ impl Assembler<'_> {
         let has_shadows = domain.descriptors.limits().iter().any(|limit| limit.shadow_mode);
         let is_in_force = !domains.contains_key(&domain.name) || self.config.settings.ratelimit.merge_domains;
         if has_shadows && is_in_force {
-            let line = resource.origin.document_line();
-            let unenforced = Unenforced::limits(SHADOW_OF_LIMITS, &resource.key, &resource.origin, line);
-            self.config.unenforced.push(unenforced);
+            self.config.unenforced.push(Unenforced::limits(SHADOW_OF_LIMITS, resource));
         }
         let Some(first) = domains.get_mut(&domain.name) else {
             domains.insert(domain.name.clone(), domain);

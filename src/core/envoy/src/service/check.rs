@@ -12,7 +12,7 @@ use super::decision::{CachedVerdict, Decision, DecisionBuilder};
 use super::recording::{RecordedExchange, RequiredQuotas};
 use super::response::{is_denied, is_overridden};
 use super::{AUTHORIZATION_CHECK, EnvoyService, SnapshotState, now, require_enabled};
-use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, TextTest, config_of};
+use crate::config::{CheckQuota, EnvoyConfig, ErrorMode, Mode, TextTest, config_of};
 use mixer_api::grpc::{Code, GrpcError};
 use mixer_api::load_shedding::Demand;
 use mixer_api::observers::Observation;
@@ -24,6 +24,7 @@ use mixer_attribute::{AttributeBag, SlotId, Value};
 use mixer_engine::check_cache::{CheckCache, Miss};
 use mixer_engine::denials::{DeniedBy, Refusal, request_of};
 use mixer_engine::dispatch::{DispatchContext, DispatchError};
+use mixer_engine::routing::Refuser;
 use mixer_engine::runtime::Published;
 use mixer_engine::secret_values::SecretValues;
 
@@ -301,9 +302,12 @@ impl EnvoyService {
     }
 }
 
-/// Records a denial, also one of a check that failed, unless shadow mode overrides it.
+/// Records a denial, also one of a check that failed. One that shadow mode overrides is counted for its rule.
 fn record_denial(published: &Published, config: &EnvoyConfig, decision: &Decision, bag: &AttributeBag<'_>) {
     if !is_denied(decision, config) {
+        // What failed, or lacks a quota, has no refuser.
+        let refuser = decision.refused_by.as_ref().filter(|_| config.settings.check.mode == Mode::Shadow);
+        refuser.into_iter().for_each(Refuser::count_shadow);
         return;
     }
     let by = match decision.exhausted.as_str() {

@@ -44,7 +44,12 @@ impl EnvoyService {
         };
         let name = check_response::code_name(decision.code);
         if check.mode == Mode::Shadow {
-            self.metrics.check(if decision.code == 0 { "shadow_allowed" } else { "shadow_denied" }, name);
+            let result = match (decision.failed, decision.code) {
+                (true, _) => "shadow_error",
+                (false, 0) => "shadow_allowed",
+                (false, _) => "shadow_denied",
+            };
+            self.metrics.check(result, name);
             return Enforced { code: 0, failed: false, shadow_status: Some(decision.code) };
         }
         let result = match (decision.failed, check.error_mode, code) {

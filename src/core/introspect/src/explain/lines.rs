@@ -78,24 +78,40 @@ impl<'l> Line<'l> {
     }
 }
 
-/// A key and what follows its bracket.
+/// A key and what follows its bracket. Cost: linear in the text.
 fn key(text: &str) -> Option<(Cow<'_, str>, &str)> {
+    let is_end = |rest: &str| rest.trim_start().starts_with('=');
+    let of_literal = || {
+        let (literal, rest) = text.split_at_checked(end_of_literal(text)?)?;
+        let rest = rest.trim_start().strip_prefix(']').filter(|rest| is_end(rest))?;
+        Some((Cow::Owned(unquoted(literal)?), rest))
+    };
     // In a key without quotes, that which `=` follows ends it.
-    let ends = text
-        .match_indices(']')
-        .filter(|(at, _)| text.get(at + 1..).is_some_and(|rest| rest.trim_start().starts_with('=')));
-    let parts = ends.filter_map(|(at, _)| Some((text.get(..at)?, text.get(at + 1..)?)));
-    let mut first = None;
-    for (key, rest) in parts {
-        if let Some(key) = unquoted(key) {
-            return Some((Cow::Owned(key), rest));
+    let plain = || {
+        let mut parts =
+            text.match_indices(']').filter_map(|(at, _)| Some((text.get(..at)?, text.get(at + 1..)?)));
+        let (key, rest) = parts.find(|(_, rest)| is_end(rest))?;
+        Some((Cow::Borrowed(key.trim_matches('"')), rest))
+    };
+    of_literal().or_else(plain)
+}
+
+/// Where a literal ends that a text begins with: behind the first quote after that without `\` before it.
+fn end_of_literal(text: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    let inner = text.strip_prefix('"')?;
+    let end = inner.bytes().position(|byte| match byte {
+        _ if is_escaped => {
+            is_escaped = false;
+            false
         }
-        first.get_or_insert((Cow::Borrowed(key.trim_matches('"')), rest));
-        if !key.starts_with('"') {
-            break;
+        b'\\' => {
+            is_escaped = true;
+            false
         }
-    }
-    first
+        byte => byte == b'"',
+    })?;
+    Some(end + 2)
 }
 
 /// The text of a literal; `None` if it is none.
@@ -164,6 +180,8 @@ mod tests {
             ("request.path = /a[1]=2", "request.path", None, "/a[1]=2"),
             ("source.labels[a=b] = c", "source.labels", Some("a=b"), "c"),
             ("source.user = \"a\\q\"", "source.user", None, "\"a\\q\""),
+            ("source.labels[\"a]=\" ] = c", "source.labels", Some("a]="), "c"),
+            ("source.labels[\"a] = c", "source.labels", Some("a"), "c"),
         ] {
             let read = Line::read(text).unwrap();
             assert_eq!(
@@ -174,6 +192,19 @@ mod tests {
         }
         for text in ["source.user", "source.labels[a = b", ""] {
             assert!(Line::read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_long_line_takes_linear_time() {
+        for (text, is_read) in [
+            (format!("x[\"{}", "]=".repeat(130_000)), true),
+            (format!("x[\"{}", "]\\\"".repeat(80_000)), false),
+            (format!("x[{}", "]  ".repeat(80_000)), false),
+        ] {
+            let begun = std::time::Instant::now();
+            assert_eq!(Line::read(&text).is_ok(), is_read);
+            assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
         }
     }
 }
