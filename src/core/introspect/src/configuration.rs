@@ -369,10 +369,11 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
     let full_name = found.key.to_string();
     let users = placed(users(snapshot, &found.key), &contents);
     let used = placed(used(snapshot, &found.key), &contents);
-    let is_tried = snapshot.rules.get(&found.key).is_some_and(|rule| rule.dry_run);
+    let rule = snapshot.rules.get(&found.key);
+    let is_tried = rule.is_some_and(|rule| rule.dry_run);
     let tried = is_tried.then(|| server.metrics.dry_run_outcomes().remove(&full_name).unwrap_or_default());
-    let is_counted = *found.key.kind == *"rule" && !is_tried;
-    let counts = is_counted.then(|| server.metrics.counts_of_rule(&full_name)).flatten();
+    let counts = rule.filter(|rule| !rule.dry_run).map(|_| server.metrics.counts_of_rule(&full_name));
+    let others = server.metrics.counts_of_other_rules();
     let effective = snapshot
         .handlers
         .iter()
@@ -386,7 +387,11 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
         body: html! {
             p.dim { (found.origin.place()) }
             @if let Some(tried) = &tried { p #counts { "In dry run: " (super::rule_state::would_have(tried)) } }
-            @if let Some(counts) = counts { p #counts { (super::rule_state::counted(counts)) } }
+            @match counts {
+                Some(Some(counts)) => p #counts { (super::rule_state::counted(counts)) },
+                Some(None) => p #counts { (super::rule_state::counted_with_others(others)) },
+                None => {},
+            }
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
                 p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (format::message(&kept.why)) }
             }
