@@ -96,7 +96,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
     let calls = flags.calls(flags.load.repeat);
     let progress = Progress::new(calls, !personality.is_legacy() && !flags.result.quiet, io);
     let mut renderer = CheckRenderer::new(flags, personality, quotas.clone(), calls, io);
-    let (summary, is_served) = block_on(async {
+    let (summary, unserved) = block_on(async {
         let span = flags.begin_span("mixc Check")?;
         let mut client = Client::open(flags, span.as_ref().map(CommandSpan::calls), personality, io).await?;
         // Istio's client does not warn.
@@ -152,15 +152,15 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
                 io.warn(&unallocated)?;
             }
         }
-        let is_served = client.is_served();
+        let unserved = client.unserved();
         client.close().await;
         if let Some(span) = span {
             span.end().await;
         }
-        Ok((summary, is_served))
+        Ok((summary, unserved))
     })?;
     renderer.end(io, &summary)?;
-    Ok(flags.exit(personality, summary.worst(), is_served))
+    Ok(flags.exit(personality, summary.worst(), unserved))
 }
 
 /// The text of Istio mixc without what it says of Go.

@@ -148,7 +148,7 @@ fn snapshot(args: &DiffArgs, url: &str, io: &mut Io) -> Result<Arc<Snapshot>, St
     let contents = Arc::new(contents);
     let snapshot = source::build(&contents, &args.namespace);
     if let Some(note) = source::remark(url, &args.namespace, (&contents, &snapshot), &snapshot.diagnostics) {
-        io.warn(&note)?;
+        io.warn(&note.text)?;
     }
     Ok(snapshot)
 }

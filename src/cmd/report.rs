@@ -39,7 +39,7 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     let summarize = flags.calls(sets) > 1 && !personality.is_legacy() && !flags.result.quiet;
     let mut documents = DocumentWriter::new(flags.format(personality, io), "ReportResultList", calls != 1);
     let print = flags.result.print_response;
-    let (summary, is_served) = block_on(async {
+    let (summary, unserved) = block_on(async {
         let span = flags.begin_span("mixc Report")?;
         let client = Client::open(flags, span.as_ref().map(CommandSpan::calls), personality, io).await?;
         // Istio's client does not warn.
@@ -70,18 +70,18 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
             if print { show(io, &mut documents, &finished, manner) } else { Ok(()) }
         })
         .await?;
-        let is_served = client.is_served();
+        let unserved = client.unserved();
         client.close().await;
         if let Some(span) = span {
             span.end().await;
         }
-        Ok((summary, is_served))
+        Ok((summary, unserved))
     })?;
     documents.end(io, summarize.then(|| summary.json()))?;
     if summarize && !documents.is_active() {
         summary.write(io)?;
     }
-    Ok(flags.exit(personality, summary.worst(), is_served))
+    Ok(flags.exit(personality, summary.worst(), unserved))
 }
 
 fn show(

@@ -187,7 +187,7 @@ fn dry_run(options: &ServerOptions, io: &mut Io) -> Outcome {
     }
     if let Some((what, why)) = report.lacking.first() {
         let failure = Failure::local(format!("the {what} would not be there: {why}"));
-        return Err(failure.hint("create the directory, writable by the server").into());
+        return Err(failure.hint("create the directory, writable by the server, or correct the path").into());
     }
     Ok(Exit::Success)
 }

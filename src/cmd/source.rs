@@ -12,7 +12,7 @@ use super::language::selected_language;
 use super::output::{counted, escaped};
 use super::value;
 use mixer_config::store::{EMBEDDED_SAMPLE, StoreContents, read_sources};
-use mixer_config::{Diagnostic, Diagnostics, Severity};
+use mixer_config::{Diagnostic, Diagnostics, RawResource, Severity};
 use mixer_engine::runtime::{OnConfigError, forecast};
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder};
 
@@ -74,7 +74,7 @@ impl ConfigSource {
         let contents = Arc::new(contents);
         let snapshot = build(&contents, &self.namespace);
         if let Some(note) = remark(&source, &self.namespace, (&contents, &snapshot), &snapshot.diagnostics) {
-            io.warn(&note)?;
+            io.warn(&note.text)?;
         }
         Ok(snapshot)
     }
@@ -99,26 +99,54 @@ pub(crate) fn emptiness(
     forecast.withheld.filter(|_| forecast.is_empty)
 }
 
+/// Why a server does not answer with a configuration as offline commands do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unserved {
+    /// It has errors, and something without.
+    Errors,
+    /// It has nothing, or nothing without errors.
+    Empty,
+}
+
+/// What a server does instead of an offline command.
+#[derive(Debug)]
+pub(crate) struct Remark {
+    /// For the user.
+    pub(crate) text: String,
+    /// Why.
+    pub(crate) why: Unserved,
+}
+
 /// What a server does instead of an offline command: with a configuration that has errors, or that has nothing; `None` if it does the same.
 pub(crate) fn remark(
     url: &str,
     namespace: &NamespaceFlags,
     (contents, snapshot): (&Arc<StoreContents>, &Snapshot),
     diagnostics: &Diagnostics,
-) -> Option<String> {
-    left_out(url, namespace, diagnostics).or_else(|| {
-        emptiness(contents, snapshot, namespace, false)?;
-        let note = format!(
-            "`{url}` has no resources: a server answers UNAVAILABLE, unless --allow-empty-config says that every call is to be allowed; see `{}`",
-            validate_command(url, &namespace.default_namespace)
-        );
-        Some(escaped(&note).into_owned())
-    })
+) -> Option<Remark> {
+    if let Some(text) = left_out(url, namespace, diagnostics) {
+        let faulty: BTreeSet<&str> = errors(diagnostics).map(|problem| problem.resource.as_str()).collect();
+        let is_left = |resource: &&Arc<RawResource>| !faulty.contains(resource.key.to_string().as_str());
+        let resources = contents.resources.iter().filter(is_left).cloned().collect();
+        let left = Arc::new(StoreContents { resources, ..StoreContents::default() });
+        let is_empty = emptiness(&left, snapshot, namespace, false).is_some();
+        return Some(Remark { text, why: if is_empty { Unserved::Empty } else { Unserved::Errors } });
+    }
+    emptiness(contents, snapshot, namespace, false)?;
+    let text = format!(
+        "`{url}` has no resources: a server answers UNAVAILABLE, unless --allow-empty-config says that every call is to be allowed; see `{}`",
+        validate_command(url, &namespace.default_namespace)
+    );
+    Some(Remark { text: escaped(&text).into_owned(), why: Unserved::Empty })
+}
+
+fn errors(diagnostics: &Diagnostics) -> impl Iterator<Item = &Diagnostic> {
+    diagnostics.iter().filter(|problem| problem.severity == Severity::Error)
 }
 
 /// Names the resources with an error, which offline commands leave out, and says what a server does instead; `None` without any.
 fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) -> Option<String> {
-    let errors: Vec<_> = diagnostics.iter().filter(|problem| problem.severity == Severity::Error).collect();
+    let errors: Vec<_> = errors(diagnostics).collect();
     if errors.is_empty() {
         return None;
     }

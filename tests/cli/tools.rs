@@ -88,6 +88,19 @@ fn an_empty_configuration_must_be_meant() {
     // A file with comments only defines nothing, which is said as of an empty directory.
     let piped = run_with_input(&["mixer", "validate", "-", "-o", "json"], "# Nothing.\n");
     assert_eq!((piped.code, &json(&piped)["diagnostics"][0]["code"]), (1, &"config-withheld".into()));
+    // No server answers with it, also none with serve-valid that has another path.
+    let checked = |stdin: &str| {
+        run_with_input(&["mixer", "check", "--config", "-", "--serve-valid", "-s", "source.user=x"], stdin)
+    };
+    let faulty = "apiVersion: config.istio.io/v1alpha2\nkind: handler\nmetadata: {name: h, namespace: istio-system}\n\
+                  spec: {compiledAdapter: nosuch}\n";
+    for nothing in ["# Nothing.\n", "kind: [rule\n", faulty] {
+        let ran = checked(nothing);
+        assert_eq!(ran.code, 3, "{nothing}: {}{}", ran.out, ran.err);
+    }
+    let instance = "---\napiVersion: config.istio.io/v1alpha2\nkind: instance\nmetadata: {name: i, namespace: istio-system}\n\
+                    spec: {compiledTemplate: reportnothing}\n";
+    assert_eq!(checked(&format!("{faulty}{instance}")).code, 0, "something is left");
     // An error tells more.
     let broken = run_with_input(&["mixer", "validate", "-"], "kind: [rule\n");
     assert!(broken.code == 1 && !broken.out.contains("config-withheld"), "{}", broken.out);

@@ -72,12 +72,12 @@ async fn the_traffic_of_envoy_counts_everywhere() {
     };
     let denied = has("rule", "deny-mallory.rule.").unwrap_or_else(|| panic!("{groups}"));
     assert_eq!(denied["count"], 3, "{groups}");
-    let limited = has("limit", "shop: plan").unwrap_or_else(|| panic!("{groups}"));
+    let limited = has("limit", "shop.plan_free").unwrap_or_else(|| panic!("{groups}"));
     assert_eq!((&limited["count"], &limited["service"]), (&1.into(), &"shop".into()), "{groups}");
     assert_eq!(limited["caller"], "plan=free", "the values of the descriptor: {groups}");
     let denials = page("/denialz/");
     assert!(
-        denials.contains("deny-mallory.rule.istio-system") && denials.contains("shop: plan"),
+        denials.contains("deny-mallory.rule.istio-system") && denials.contains("shop.plan_free"),
         "{denials}"
     );
 

@@ -139,7 +139,9 @@ fn limits_of_files_are_shown_with_their_hits() {
     let url = |path: &str| format!("http://127.0.0.1:{}{path}", setting.server.ports.ctrlz);
     let page = |path: &str| http("GET", &url(path), "").expect("a page").body;
     let limits = "domain: edge\ndescriptors:\n- key: user\n  rate_limit: {unit: day, requests_per_unit: 2}\n\
-        - {key: plan, value: free, descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 9}}]}\n";
+        - {key: plan, value: free, descriptors: [{key: path, rate_limit: {unit: day, requests_per_unit: 9}}]}\n\
+        - {key: a.b, rate_limit: {unit: day, requests_per_unit: 9}}\n\
+        - {key: a, descriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 1}}]}\n";
     setting.put("limits.yaml", limits);
     let known = wait_for(DEADLINE, || page("/quotaz/").contains("edge.plan_free.path").then_some(()));
     assert!(known.is_some(), "{}", page("/quotaz/"));
@@ -148,12 +150,36 @@ fn limits_of_files_are_shown_with_their_hits() {
         ask(&mut client, "edge", &[("user", "ann")]);
         ask(&mut client, "edge", &[("plan", "free"), ("path", "/")]);
     }
-    let entry = rate_limit_descriptor::Entry { key: "user".to_owned(), value: "ann".to_owned() };
-    let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
-    let request =
-        RateLimitRequest { domain: "edge".to_owned(), descriptors: vec![descriptor], hits_addend: 0 };
-    client.call(LIMITS, request.encode_to_vec(), None).expect("an answer");
+    (0..3).for_each(|_| ask(&mut client, "edge", &[("a.b", "1")]));
+    ask(&mut client, "edge", &[("a", "1"), ("b", "1")]);
+    for entries in [&[("user", "ann")][..], &[("a", "1"), ("b", "1")]] {
+        let entry = |(key, value): &(&str, &str)| rate_limit_descriptor::Entry {
+            key: (*key).to_owned(),
+            value: (*value).to_owned(),
+        };
+        let entries = entries.iter().map(entry).collect();
+        let descriptor = RateLimitDescriptor { entries, ..Default::default() };
+        let request =
+            RateLimitRequest { domain: "edge".to_owned(), descriptors: vec![descriptor], hits_addend: 0 };
+        client.call(LIMITS, request.encode_to_vec(), None).expect("an answer");
+    }
+    let denied: Value = serde_json::from_str(&page("/denialj/")).expect("JSON");
+    let message = denied[0]["message"].as_str().unwrap_or_default();
+    assert_eq!((&denied[0]["kind"], &denied[0]["by"]), (&"limit".into(), &"edge.a.b".into()), "{denied}");
+    assert!(
+        message.starts_with("over the limit of 1 per DAY (") && message.ends_with("limits.yaml:7)"),
+        "{denied}"
+    );
     let page = page("/quotaz/");
+    // The same name of two limits, each with its own hits and line.
+    for (hits, line) in [(3, 6), (2, 7)] {
+        let is_row = |row: &&str| {
+            row.contains("<code>edge.a.b</code>")
+                && row.contains(&format!("data-label=\"Hits\">{hits}<"))
+                && row.contains(&format!("limits.yaml:{line}"))
+        };
+        assert_eq!(page.split("<tr>").filter(is_row).count(), 1, "{hits} {line}: {page}");
+    }
     let row = |name: &str| {
         page.split("<tr>").find(|row| row.contains(&format!("<code>{name}</code>"))).expect("a row")
     };

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mixer_base::metrics::Metrics;
-use mixer_mcp::{Change, ClientOptions, Refusal, Sink, SinkCollection, SinkOptions, Updater};
+use mixer_mcp::{
+    Change, ClientOptions, Refusal, Sink, SinkCollection, SinkNode, SinkOptions, Updater, reader,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::RULE;
@@ -53,7 +55,10 @@ impl RunningSink {
 
     /// A sink that reaches its source so.
     pub(crate) fn over(source: ClientOptions, node: &str) -> Self {
-        let node = node.to_owned();
+        Self::of_node(source, SinkNode { id: node.to_owned(), ..SinkNode::default() })
+    }
+
+    fn of_node(source: ClientOptions, node: SinkNode) -> Self {
         let [refuses, is_held] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let stop = CancellationToken::new();
         let application = Application { refuses: Arc::clone(&refuses), is_held: Arc::clone(&is_held) };
@@ -62,7 +67,7 @@ impl RunningSink {
             let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
             let collection = SinkCollection { name: RULES.into(), type_url: None, incremental: false };
             let mut options = SinkOptions::new("test", vec![collection]);
-            options.node.id = node;
+            options.node = node;
             let sink = Sink::new(options, &Arc::new(Metrics::new()));
             let mut application = application;
             runtime.expect("threads").block_on(sink.follow(&source, &mut application, until));
@@ -107,6 +112,50 @@ fn a_change_is_waited_for_until_every_sink_has_it_or_refuses_it() {
     let healed =
         wait_for(DEADLINE, || (galley.ask(&["wait", "latest", "--sinks", "2"]).status == 0).then_some(()));
     assert!(healed.is_some(), "{}", galley.document("/sinkj/"));
+}
+
+/// Whoever waits, waits for servers.
+#[test]
+fn tools_that_read_once_are_named_and_not_waited_for() {
+    let galley = Galley::of_files(&[("rule.yaml", RULE)], &[]);
+    galley.synced();
+    let _server = RunningSink::of(&galley);
+    assert_eq!(
+        galley.ask(&["wait", "rule/istio-system/close", "--sinks", "1"]).status,
+        0,
+        "{}",
+        galley.log()
+    );
+    let source = ClientOptions::new(format!("127.0.0.1:{}", galley.sinks));
+    let tool = RunningSink::of_node(source, reader("mixer doctor"));
+    let shown = || {
+        let sinks = galley.ask(&["sinks"]).stdout;
+        sinks.lines().any(|line| line.contains("mixer doctor") && line.contains("reads once")).then_some(())
+    };
+    assert!(wait_for(DEADLINE, shown).is_some(), "{}", galley.document("/sinkj/"));
+    // It does not answer.
+    tool.is_held.store(true, Ordering::Relaxed);
+    galley.write("rule.yaml", &RULE.replace("'true'", "'false'"));
+    let waited = wait_for(DEADLINE, || {
+        let waited = galley.ask(&["wait", "latest", "--sinks", "1"]);
+        (waited.status == 0).then_some(waited.stdout)
+    });
+    assert_eq!(waited.as_deref(), Some("acknowledged by 1 sink\n"), "{}", galley.document("/sinkj/"));
+    drop(tool);
+    let url = format!("mcp://127.0.0.1:{}", galley.sinks);
+    let address = format!("unix://{}", galley.path("api.sock").display());
+    let flags = ["--config-store-url", &url, "--address", &address];
+    for command in [&["doctor"][..], &["server", "--dry-run"]] {
+        let ran = crate::support::run_mixer(&[command, &flags].concat());
+        // It has read what there is.
+        assert!(ran.stdout.contains(" rule"), "{command:?}: {}{}", ran.stdout, ran.stderr);
+    }
+    let left = || (galley.ask(&["sinks"]).stdout.lines().count() == 2).then_some(());
+    assert!(
+        wait_for(DEADLINE, left).is_some(),
+        "none of them is a sink that has gone: {}",
+        galley.document("/sinkj/")
+    );
 }
 
 #[test]

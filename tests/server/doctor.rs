@@ -103,6 +103,38 @@ fn failures_are_named_with_a_hint() {
     );
 }
 
+/// Where a file is to be, there is a directory.
+#[test]
+fn what_a_directory_is_in_the_way_of_fails_in_doctor_and_dry_run() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::create_dir(at("policy")).expect("it is writable");
+    let address = format!("unix://{}", at("api.sock"));
+    let config = format!("fs://{}", at("policy"));
+    let usual = ["--config-store-url", &config, "--allow-empty-config", "--address", &address];
+    let path = at("taken");
+    std::fs::create_dir(&path).expect("it is writable");
+    for (flags, check) in [
+        (vec!["--decision-log", &path], "decision log"),
+        (vec!["--record-requests", &path], "recording"),
+        (vec!["--pid-file", &path], "pid file"),
+        (vec!["--liveness-probe-path", &path, "--liveness-probe-interval", "1s"], "liveness probe"),
+        (vec!["--readiness-probe-path", &path, "--readiness-probe-interval", "1s"], "readiness probe"),
+        (vec!["--log-target", &path], "log"),
+    ] {
+        let flags = [&usual[..], &flags].concat();
+        let (status, findings) = diagnosed(&flags);
+        let found = of(&findings, check);
+        assert_eq!((status, found.len()), (1, 1), "{check}: {findings:?}");
+        let detail = found[0]["detail"].as_str().unwrap_or_default();
+        assert!(found[0]["verdict"] == "fail" && detail.contains("directory"), "{check}: {found:?}");
+        let tried = mixer(&[&["server", "--dry-run"], &flags[..]].concat());
+        assert_eq!(tried.status, 3, "{check}: {tried:?}");
+    }
+    let left: Vec<_> = std::fs::read_dir(directory.path()).expect("readable").flatten().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
 /// Files of handlers: each as its user could write it, and nothing is left there.
 #[test]
 fn files_of_handlers_are_examined() {
@@ -325,6 +357,19 @@ fn beside_a_server_of_another_user_its_cache_is_examined_as_its_own() {
     );
     let user = of(&findings, "user")[0].to_string();
     assert!(user.contains("user id 65533") && user.contains("sudo -u '#65533'"), "{user}");
+    // As an earlier start as root left it: root may read it, and the server may not.
+    let file = cache.join("last-good.cache");
+    for path in [&cache, &file] {
+        chown(path, Some(0), None).expect("root takes it");
+    }
+    let (_, findings) = diagnosed(&[&flags[..], &more].concat());
+    let found = of(&findings, "config cache")[0];
+    let detail = found["detail"].as_str().unwrap_or_default();
+    assert_eq!(found["verdict"], "warn", "{found}");
+    assert!(detail.ends_with(&format!("is ignored: the user {USER} may not enter `{place}`")), "{found}");
+    for path in [&cache, &file] {
+        chown(path, Some(USER), None).expect("root gives it away");
+    }
     // Without the server nobody knows whose it is: that it is ignored is not said without who ignores it.
     drop(server);
     let (_, findings) = diagnosed(&[&flags[..], &more].concat());

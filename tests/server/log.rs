@@ -85,6 +85,24 @@ fn callers_do_not_set_the_rate_of_the_log() {
     assert_eq!(counted, left_out(&log) as f64);
 }
 
+/// They come from the configuration, not from callers.
+#[test]
+fn diagnostics_are_logged_at_any_rate() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let rule = |n: usize| {
+        format!(
+            "---\napiVersion: config.istio.io/v1alpha2\nkind: rule\nmetadata: {{name: r{n}, namespace: istio-system}}\n\
+             spec: {{match: 'source.user ==', actions: []}}\n"
+        )
+    };
+    std::fs::write(directory.path().join("rules.yaml"), (0..250).map(rule).collect::<String>())
+        .expect("writable");
+    let server = Server::on(directory.path()).native().start();
+    let logged = || Some(server.log().matches("expression-parse").count()).filter(|count| *count >= 250);
+    assert_eq!(wait_for(DEADLINE, logged), Some(250), "{}", server.log());
+    assert!(!server.log().contains("above its rate"), "{}", server.log());
+}
+
 #[test]
 fn output_that_nobody_reads_stalls_nothing() {
     let directory = configuration("");

@@ -1,6 +1,6 @@
 //! Attributes whose values are not of the type that the vocabulary gives them, and how to write them.
 
-use super::set::{Attribute, AttributeSet};
+use super::set::{Attribute, AttributeSet, map_and_key};
 use super::value::{AttributeType, AttributeValue};
 use crate::cmd::output::escaped;
 use mixer_attribute::{ValueType, Vocabulary};
@@ -15,6 +15,17 @@ impl AttributeSet {
         let line = |attribute: &Attribute| Some(remark(attribute, wanted(attribute)?));
         self.attributes().iter().filter_map(line).collect()
     }
+
+    /// How to write an attribute that is named like an entry of a map, as explanations name them: `request.headers[x-user]`.
+    pub(crate) fn as_entry(&self, name: &str, vocabulary: &Vocabulary) -> Option<String> {
+        let (map, key) = map_and_key(name)?;
+        let slot = vocabulary.slot(map.as_bytes())?;
+        vocabulary.value_type(slot).filter(|value_type| *value_type == ValueType::StringMap)?;
+        let attribute = self.attributes().iter().find(|attribute| attribute.name == name)?;
+        let text = text(attribute).filter(|text| !text.contains([',', ';']));
+        let pair = format!("{map}={key}:{}", text.as_deref().unwrap_or("…"));
+        Some(format!("write {}", flag(AttributeType::StringMap, &pair)))
+    }
 }
 
 fn remark(attribute: &Attribute, wanted: ValueType) -> String {
@@ -28,22 +39,29 @@ fn remark(attribute: &Attribute, wanted: ValueType) -> String {
 
 /// The attribute as it is to be written, with its value if that is one of the type.
 fn cure(attribute: &Attribute, value_type: AttributeType) -> String {
-    let text = attribute.text.clone().or_else(|| plain_text(&attribute.value));
-    let text = text.filter(|text| !text.contains(',') && value_type.parse(text).is_ok());
-    // One word of a shell, whatever the value has.
-    let pair = format!("{}={}", attribute.name, text.as_deref().unwrap_or("…"));
-    let pair = escaped(&pair);
+    let text = text(attribute).filter(|text| !text.contains(',') && value_type.parse(text).is_ok());
+    let written = flag(value_type, &format!("{}={}", attribute.name, text.as_deref().unwrap_or("…")));
+    match value_type.expected() {
+        Some(expected) if text.is_none() => format!("{written} with {expected}"),
+        _ => written,
+    }
+}
+
+/// The flag that gives a pair, which is one word of a shell, whatever it has.
+fn flag(value_type: AttributeType, pair: &str) -> String {
+    let pair = escaped(pair);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-…".contains(c);
     let quoted = if pair.chars().all(is_plain) {
         pair.into_owned()
     } else {
         format!("'{}'", pair.replace('\'', r"'\''"))
     };
-    let written = format!("`{} {quoted}`", value_type.flag());
-    match value_type.expected() {
-        Some(expected) if text.is_none() => format!("{written} with {expected}"),
-        _ => written,
-    }
+    format!("`{} {quoted}`", value_type.flag())
+}
+
+/// The text of a value, if it has one without saying its type.
+fn text(attribute: &Attribute) -> Option<String> {
+    attribute.text.clone().or_else(|| plain_text(&attribute.value))
 }
 
 /// The text of a value that a file of attributes gives without saying its type.
@@ -61,7 +79,7 @@ fn plain_text(value: &AttributeValue) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn remarks(value_type: AttributeType, text: &str) -> Vec<String> {
+    fn vocabulary() -> Vocabulary {
         let mut vocabulary = Vocabulary::builder();
         for (name, value_type) in [
             ("source.ip", ValueType::IpAddress),
@@ -76,9 +94,35 @@ mod tests {
         ] {
             vocabulary.declare(name, value_type);
         }
+        vocabulary.build()
+    }
+
+    fn set(value_type: AttributeType, text: &str) -> AttributeSet {
         let mut set = AttributeSet::default();
         set.add_flag(value_type, text).unwrap();
-        set.mistyped(&vocabulary.build())
+        set
+    }
+
+    fn remarks(value_type: AttributeType, text: &str) -> Vec<String> {
+        set(value_type, text).mistyped(&vocabulary())
+    }
+
+    #[test]
+    fn an_entry_of_a_map_is_told_as_its_flag() {
+        use AttributeType::{Auto, String};
+        for (value_type, name, value, written) in [
+            (String, "request.headers[x-user]", "mallory", Some("request.headers=x-user:mallory")),
+            (Auto, "request.headers[\"x-user\"]", "5", Some("request.headers=x-user:5")),
+            (String, "request.headers[x-user]", "a b", Some("'request.headers=x-user:a b'")),
+            (String, "request.headers[x-user]", "a;b", Some("request.headers=x-user:…")),
+            (String, "source.user[x]", "a", None),
+            (String, "nosuch[x]", "a", None),
+            (String, "request.headers", "a", None),
+        ] {
+            let set = set(value_type, &format!("{name}={value}"));
+            let wanted = written.map(|pair| format!("write `--stringmap-attributes {pair}`"));
+            assert_eq!(set.as_entry(name, &vocabulary()), wanted, "{name}={value}");
+        }
     }
 
     #[test]

@@ -114,7 +114,9 @@ impl AttributeSet {
             let parsed = value_type.parse(value).map_err(|text| InvalidAttribute {
                 text,
                 named: Some(format!("invalid value `{value}` of the attribute `{name}`")),
-                hint: entry_of_map(name, value).filter(|_| value_type == AttributeType::StringMap),
+                hint: entry_of_map(name, value)
+                    .or_else(|| with_colons(name, value))
+                    .filter(|_| value_type == AttributeType::StringMap),
             })?;
             self.set(name, parsed, Some(value));
             if !seen.insert(name.trim()) {
@@ -127,8 +129,24 @@ impl AttributeSet {
 
 /// How an entry of a map is given that is written as in explanations, `request.headers[x-user]=a`.
 pub(crate) fn entry_of_map(name: &str, value: &str) -> Option<String> {
+    let (map, key) = map_and_key(name)?;
+    Some(format!("write {map}={key}:{value}"))
+}
+
+/// The map and the key of `request.headers[x-user]`.
+pub(super) fn map_and_key(name: &str) -> Option<(&str, &str)> {
     let (map, key) = name.trim().strip_suffix(']')?.split_once('[')?;
-    Some(format!("write {map}={}:{value}", key.trim_matches('"')))
+    Some((map, key.trim_matches('"')))
+}
+
+/// How a map is given whose entries have `=` for `:`.
+fn with_colons(name: &str, value: &str) -> Option<String> {
+    let entry = |entry: &str| match entry.contains(':') {
+        true => Some(entry.to_owned()),
+        false => entry.split_once('=').map(|(key, value)| format!("{key}:{value}")),
+    };
+    let entries: Option<Vec<String>> = value.split(';').map(entry).collect();
+    Some(format!("write {name}={}", entries?.join(";")))
 }
 
 #[cfg(test)]
@@ -164,6 +182,10 @@ mod tests {
             Some("write request.headers=x-user:mallory")
         );
         assert_eq!(hint(AttributeType::StringMap, "m=a"), None);
+        assert_eq!(
+            hint(AttributeType::StringMap, "request.headers=x-user=mallory;a:b=c").as_deref(),
+            Some("write request.headers=x-user:mallory;a:b=c")
+        );
         assert_eq!(
             refused(AttributeType::Bytes, "b=1:100"),
             "strconv.ParseUint: parsing \"100\": value out of range"

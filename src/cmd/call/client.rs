@@ -15,7 +15,7 @@ use crate::cmd::attributes::AttributeSet;
 use crate::cmd::exit::{Exit, Failure, Stop};
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
-use crate::cmd::source;
+use crate::cmd::source::{self, Unserved};
 use mixer_api::grpc::GrpcError;
 use mixer_api::{CallInfo, MixerService};
 use mixer_attribute::Vocabulary;
@@ -82,6 +82,8 @@ impl Client {
                         Failure::new(Exit::Deadline, "the server is not ready").cause(error.message).hint(hint)
                     })?;
                 }
+                // It waits for ever.
+                let connection = if personality.is_legacy() { connection } else { connection.patient() };
                 Ok(Client::Remote(Box::new(connection)))
             }
             sources => Ok(Client::InProcess(Rc::new(InProcess::open(sources, flags, io).await?))),
@@ -103,8 +105,7 @@ impl Client {
             Client::InProcess(local) => Some(Arc::clone(&local.snapshot.vocabulary)),
         };
         let Some(vocabulary) = vocabulary else { return Vec::new() };
-        let names = attributes.iter().map(|(name, _)| name);
-        let mut remarks = self.unknown_names(&vocabulary, names, quotas);
+        let mut remarks = self.unknown_names(&vocabulary, attributes, quotas);
         if !personality.is_legacy() {
             remarks.extend(attributes.repetitions());
             remarks.extend(attributes.mistyped(&vocabulary));
@@ -115,7 +116,7 @@ impl Client {
     fn unknown_names<'n>(
         &self,
         vocabulary: &Vocabulary,
-        attributes: impl Iterator<Item = &'n str>,
+        attributes: &'n AttributeSet,
         quotas: impl Iterator<Item = &'n str>,
     ) -> Vec<String> {
         let Client::InProcess(local) = self else { return Vec::new() };
@@ -123,9 +124,10 @@ impl Client {
         let hint = |name: &str, known: Vec<&str>| {
             suggestion(name, known).map_or_else(String::new, |near| format!("; {near}"))
         };
-        let declared = || vocabulary.typed().map(|(name, _)| name).collect();
-        let undeclared = attributes.filter(|name| !is_known(name)).map(|name| {
-            format!("the attribute `{name}` is not declared: no rule can use it{}", hint(name, declared()))
+        let names = attributes.iter().map(|(name, _)| name);
+        let undeclared = names.filter(|name| !is_known(name)).map(|name| {
+            let hint = hint_of(name, attributes, vocabulary);
+            format!("the attribute `{name}` is not declared: no rule can use it{hint}")
         });
         let mut unknown: Vec<String> = undeclared.collect();
         let actions = local.snapshot.rules.iter().flat_map(|rule| &rule.actions);
@@ -144,8 +146,7 @@ impl Client {
     /// The attributes of a request to a server that are none of the usual ones, with what is to be said if the server does not read them.
     pub(crate) fn unusual<'n>(&self, attributes: &'n AttributeSet) -> Vec<(&'n str, String)> {
         let vocabulary = if self.is_remote() && !attributes.is_empty() { usual_vocabulary() } else { None };
-        let names = attributes.iter().map(|(name, _)| name);
-        vocabulary.map_or_else(Vec::new, |usual| unusual_names(&usual, names))
+        vocabulary.map_or_else(Vec::new, |usual| unusual_names(&usual, attributes))
     }
 
     /// The quotas of a request that no rule of the server allocates, one line each. Asks the server, which allocates nothing for it; empty if
@@ -164,11 +165,11 @@ impl Client {
         }
     }
 
-    /// Whether the configuration in this process is what a server would answer with: one with errors, or with nothing, is not.
-    pub(crate) fn is_served(&self) -> bool {
+    /// Why a server would not answer with the configuration in this process; `None` if it would.
+    pub(crate) fn unserved(&self) -> Option<Unserved> {
         match self {
-            Client::Remote(_) => true,
-            Client::InProcess(local) => local.is_served,
+            Client::Remote(_) => None,
+            Client::InProcess(local) => local.unserved,
         }
     }
 
@@ -251,14 +252,11 @@ fn usual_vocabulary() -> Option<Arc<Vocabulary>> {
 }
 
 /// The attributes that are none of the usual ones, one line each.
-fn unusual_names<'n>(
-    usual: &Vocabulary,
-    attributes: impl Iterator<Item = &'n str>,
-) -> Vec<(&'n str, String)> {
-    let unusual = attributes.filter(|name| usual.slot(name.as_bytes()).is_none());
+fn unusual_names<'n>(usual: &Vocabulary, attributes: &'n AttributeSet) -> Vec<(&'n str, String)> {
+    let names = attributes.iter().map(|(name, _)| name);
+    let unusual = names.filter(|name| usual.slot(name.as_bytes()).is_none());
     let line = |name: &'n str| {
-        let hint = suggestion(name, usual.typed().map(|(name, _)| name));
-        let hint = hint.map_or_else(String::new, |near| format!("; {near}"));
+        let hint = hint_of(name, attributes, usual);
         let text = format!(
             "the attribute `{name}` is none of the usual ones: no rule can use it unless the server declares it{hint}"
         );
@@ -267,14 +265,21 @@ fn unusual_names<'n>(
     unusual.map(line).collect()
 }
 
+/// What was probably meant by the name of an attribute that is not known; empty if nobody knows.
+fn hint_of(name: &str, attributes: &AttributeSet, known: &Vocabulary) -> String {
+    let near = || suggestion(name, known.typed().map(|(name, _)| name));
+    let hint = attributes.as_entry(name, known).or_else(near);
+    hint.map_or_else(String::new, |hint| format!("; {hint}"))
+}
+
 /// A configuration that runs in this process.
 pub(crate) struct InProcess {
     service: MixerService,
     configurator: Configurator,
     snapshot: Arc<Snapshot>,
     without_namespace: Option<WithoutNamespace>,
-    /// Whether a server would answer with it.
-    is_served: bool,
+    /// Why a server would not answer with it.
+    unserved: Option<Unserved>,
     timeout: Option<Duration>,
 }
 
@@ -304,14 +309,14 @@ impl InProcess {
         let snapshot = Arc::clone(runtime.load().routes.snapshot());
         let diagnostics = &runtime.load().diagnostics;
         let note = source::remark(&url, &flags.namespace, (&contents, &snapshot), diagnostics);
-        let is_served = note.is_none();
+        let unserved = note.as_ref().map(|note| note.why);
         if let Some(note) = note.filter(|_| !flags.result.quiet) {
-            io.warn(&note)?;
+            io.warn(&note.text)?;
         }
         let without_namespace = WithoutNamespace::of(&runtime.load().routes);
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);
         let timeout = flags.timeout();
-        Ok(InProcess { service, configurator, snapshot, without_namespace, is_served, timeout })
+        Ok(InProcess { service, configurator, snapshot, without_namespace, unserved, timeout })
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -101,6 +101,8 @@ pub(crate) struct MixerConnection {
     client: MixerClient<Channel>,
     channel: Channel,
     timeout: Option<Duration>,
+    /// Whether the timeout is [`DEFAULT_TIMEOUT`] because none was given.
+    has_default_timeout: bool,
     calls: Option<CallTracer>,
     dialer: Arc<Dialer>,
     /// What was found at the target, once a call has failed because it is not the API; `None` if nobody is to look.
@@ -113,6 +115,11 @@ struct Dialer {
     target: DialTarget,
     tls: Option<ClientTls>,
 }
+
+/// Timeout of a call to which nobody gave one.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Why a server may not answer.
+const SILENT: &str = "it may wait for its configuration, or be busy: `mixer probe` tells whether it is ready, and --timeout says how long to wait";
 
 /// Initial delay between connection attempts; doubles up to [`MAX_RETRY_DELAY`].
 const RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -146,7 +153,15 @@ impl MixerConnection {
         let client = MixerClient::new(channel.clone())
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX);
-        Self { client, channel, timeout, calls: None, dialer, found: None }
+        Self { client, channel, timeout, has_default_timeout: false, calls: None, dialer, found: None }
+    }
+
+    /// Limits the time of calls, unless they are limited already.
+    pub(super) fn patient(self) -> Self {
+        match self.timeout {
+            Some(_) => self,
+            None => Self { timeout: Some(DEFAULT_TIMEOUT), has_default_timeout: true, ..self },
+        }
     }
 
     /// Traces the calls of this connection.
@@ -162,6 +177,11 @@ impl MixerConnection {
     /// An answer, or what failed with what was found at the target instead of the API. The target is looked at once.
     async fn explained<T>(&self, answer: Result<T, RpcError>) -> Result<T, RpcError> {
         let Err(error) = answer else { return answer };
+        if let Some(limit) = self.timeout.filter(|_| self.has_default_timeout)
+            && error.code == i32::from(tonic::Code::DeadlineExceeded)
+        {
+            return Err(error.unreachable(format!("no answer within {limit:?}"), SILENT));
+        }
         let DialTarget::Tcp(address) = &self.dialer.target else { return Err(error) };
         let Some(cell) = self.found.as_ref().filter(|_| error.is_garbled) else { return Err(error) };
         let found = cell.get_or_init(|| endpoint::identify(address)).await;
@@ -489,6 +509,25 @@ mod tests {
             }
         });
         address
+    }
+
+    /// Beside a server that waits for its configuration nobody accepts.
+    #[tokio::test]
+    async fn a_call_that_nobody_answers_ends_and_tells_what_to_ask() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let limit = Duration::from_millis(100);
+        let asked = async |mut connection: MixerConnection| {
+            connection.check(CheckRequest::default()).await.unwrap_err()
+        };
+        let patient = MixerConnection::new(&address, None, None).explaining().patient();
+        assert_eq!(patient.timeout, Some(DEFAULT_TIMEOUT));
+        let error = asked(MixerConnection { timeout: Some(limit), ..patient }).await;
+        assert_eq!(error.code, i32::from(tonic::Code::DeadlineExceeded));
+        assert_eq!(error.why(), "no answer within 100ms");
+        assert!(error.hint().unwrap_or_default().contains("`mixer probe`"), "{error:?}");
+        let given = asked(MixerConnection::new(&address, Some(limit), None).explaining().patient()).await;
+        assert_eq!((given.code, given.unreachable), (error.code, None), "who gave a limit knows it");
     }
 
     #[tokio::test]

@@ -9,6 +9,7 @@ use crate::cmd::flags::{
 };
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
+use crate::cmd::source::Unserved;
 use crate::cmd::value::{self, ApiAddress};
 use mixer_attribute::SignedDuration;
 use mixer_spans::TracingError;
@@ -33,7 +34,8 @@ pub(crate) struct CallFlags {
     pub(crate) config: Vec<String>,
     /// Take --config as a server with --config-on-error serve-valid: without what has an error.
     ///
-    /// Without it, a configuration with errors, or with nothing, ends with status 3 whatever the result: a server answers otherwise.
+    /// Without it, a configuration with errors ends with status 3 whatever the result: a server answers otherwise. One with nothing, or of
+    /// which errors leave nothing, does so in any case: its path may be wrong.
     #[arg(long)]
     serve_valid: bool,
     #[command(flatten)]
@@ -70,9 +72,13 @@ pub(crate) struct LoadFlags {
     )]
     pub(crate) report_batch_size: i64,
     /// Timeout per call. Example: 5s.
+    ///
+    /// Default: 10s for calls of a server; none with --config, and called as mixc.
     #[arg(long, value_parser = value::duration, value_name = "DURATION")]
     pub(crate) timeout: Option<SignedDuration>,
     /// Wait until the server is reachable, at most --timeout.
+    ///
+    /// Without that flag it waits for ever.
     #[arg(long)]
     pub(crate) wait_for_ready: bool,
 }
@@ -165,10 +171,15 @@ impl CallFlags {
         self.result.output.unwrap_or(if table { CallFormat::Table } else { CallFormat::Plain })
     }
 
-    /// The exit status of the command, from the worst result. `is_served`: a server would answer with the configuration.
-    pub(crate) fn exit(&self, personality: Personality, worst: Exit, is_served: bool) -> Exit {
+    /// The exit status of the command, from the worst result. `unserved`: why a server would not answer with the configuration.
+    pub(crate) fn exit(&self, personality: Personality, worst: Exit, unserved: Option<Unserved>) -> Exit {
         let is_result = matches!(worst, Exit::Success | Exit::Negative);
-        let of_another = is_result && !is_served && !self.serve_valid && !personality.is_legacy();
+        let is_meant = match unserved {
+            None => true,
+            Some(Unserved::Errors) => self.serve_valid,
+            Some(Unserved::Empty) => false,
+        };
+        let of_another = is_result && !is_meant && !personality.is_legacy();
         let worst = if of_another { Exit::Local } else { worst };
         let forgiving = self.result.exit_zero || (personality.is_legacy() && !self.result.native_exit_codes);
         if forgiving && !matches!(worst, Exit::Interrupted) { Exit::Success } else { worst }

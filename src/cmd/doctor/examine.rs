@@ -9,6 +9,7 @@ mod readiness;
 mod sockets;
 mod unlimited;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,14 +22,16 @@ use mixer_base::output_file::{self, Obstacle, OutputUse};
 use mixer_base::rotate::os_text;
 use mixer_base::secrets::mask_address;
 use mixer_engine::decision::{RecordingOptions, full_recording};
-use mixer_engine::runtime::effective_user;
+use mixer_engine::runtime::{ProcessUser, effective_user};
 use mixer_net::address::ListenAddress;
 use mixer_net::listener::{ListenError, bind_tcp};
 use mixer_net::tls;
-use mixer_server::{Effects as _, Rehearsal, ServerOptions};
+use mixer_server::{Effects as _, ProbeOptions, Rehearsal, ServerOptions};
 
 /// The check of the address of the API.
 const API: &str = "api";
+/// The check of the pid file.
+const PID_FILE: &str = "pid file";
 /// A lower limit of open files is a warning.
 const MIN_OPEN_FILES: u64 = 4096;
 /// Maximum variables of the environment that a finding names.
@@ -68,18 +71,19 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     security(options, &mut findings);
     let is_running = running(&options.monitoring_listen_address()).await;
     let user = if is_running { other_user(&options.monitoring_listen_address()) } else { None };
-    findings.extend(user.map(|(server, own)| of_another_user(server, own)));
+    findings.extend(user.as_ref().map(|(server, own)| of_another_user(server.id, *own)));
     let user = user.map(|(server, _)| server);
     findings.extend(configuration::examine(options, is_running, user).await);
-    files(options, &mut findings);
+    files(options, is_running, &mut findings);
     findings.push(open_files());
     collectors(options, &mut findings).await;
     if is_running {
         let readiness = Readiness::ask(options).await.unwrap_or_default();
-        findings.extend(readiness.findings());
-        findings.extend(enforcement::of_running(&readiness.not_enforced));
-        findings.extend(controlz::examine(options).await);
-        findings.extend(handlers::examine_running(options).await);
+        let mut of_parts = enforcement::of_running(&readiness.not_enforced);
+        of_parts.extend(controlz::examine(options).await);
+        of_parts.extend(handlers::examine_running(options).await);
+        let of_whole = readiness.findings(findings.iter().chain(&of_parts));
+        findings.extend(of_whole.into_iter().chain(of_parts));
         findings.extend(deliveries::examine(options).await);
         findings.extend(unlimited::examine(options).await);
     }
@@ -209,11 +213,11 @@ fn is_foreign(monitoring: &str, address: &str) -> Option<bool> {
     sockets::is_of_another(&monitoring, &listening)
 }
 
-/// The users of the server that listens at the address of monitoring, and of this process, if they differ and that can be told.
-fn other_user(monitoring: &str) -> Option<(u32, u32)> {
+/// The user of the server that listens at the address of monitoring, and the id of that of this process, if they differ and that can be told.
+fn other_user(monitoring: &str) -> Option<(ProcessUser, u32)> {
     let server = sockets::user_of(&sockets::of_port(port_of(monitoring)?))?;
     let own = effective_user().ok()?;
-    (server != own).then_some((server, own))
+    (server.id != own).then_some((server, own))
 }
 
 /// That files are examined as another user than the server's.
@@ -296,8 +300,8 @@ fn certificate(path: &Path) -> Finding {
     }
 }
 
-/// The output files.
-fn files(options: &ServerOptions, findings: &mut Vec<Finding>) {
+/// The output files, beside a running server or not.
+fn files(options: &ServerOptions, is_running: bool, findings: &mut Vec<Finding>) {
     let appended = OutputUse::default();
     let rotated = OutputUse { is_rotated: true, ..appended };
     let mut all: Vec<(&'static str, PathBuf, OutputUse)> = Vec::new();
@@ -312,14 +316,20 @@ fn files(options: &ServerOptions, findings: &mut Vec<Finding>) {
         findings.push(appendable(check, &path, how));
     }
     findings.extend(recording(&options.decisions.recording));
+    let probe = |of: &ProbeOptions| if of.is_enabled() { of.path.clone() } else { PathBuf::new() };
     for (check, path) in [
-        ("pid file", &options.pid_file),
-        ("liveness probe", &options.liveness_probe.path),
-        ("readiness probe", &options.readiness_probe.path),
+        (PID_FILE, &options.pid_file),
+        ("liveness probe", &probe(&options.liveness_probe)),
+        ("readiness probe", &probe(&options.readiness_probe)),
     ] {
-        if !path.as_os_str().is_empty() {
-            findings.push(writable(check, path));
+        if path.as_os_str().is_empty() {
+            continue;
         }
+        findings.push(match check {
+            // A running server has its own.
+            PID_FILE if !is_running => writable(check, path, Rehearsal.write_pid_file(path).map(drop)),
+            _ => writable(check, path, output_file::check_replaceable(path)),
+        });
     }
 }
 
@@ -349,14 +359,13 @@ fn recording(options: &RecordingOptions) -> Option<Finding> {
     ))
 }
 
-/// A file that is created or replaced.
-fn writable(check: &'static str, path: &Path) -> Finding {
-    let directory = output_file::directory_of(path);
-    if let Err(error) = output_file::create_in(directory) {
-        let detail = format!("`{}`: {}", directory.display(), os_text(&error));
-        return fail(check, detail, "create the directory, writable by the server");
+/// A file that is created or replaced, if that can be done.
+fn writable(check: &'static str, path: &Path, replaceable: io::Result<()>) -> Finding {
+    if let Err(error) = replaceable {
+        let detail = format!("`{}`: {}", path.display(), os_text(&error));
+        return fail(check, detail, "create the directory, writable by the server, or correct the path");
     }
-    match rustix::fs::statvfs(directory) {
+    match rustix::fs::statvfs(output_file::directory_of(path)) {
         Ok(disk) if disk.f_bavail.saturating_mul(disk.f_frsize) < output_file::LITTLE_SPACE => {
             let left = disk.f_bavail.saturating_mul(disk.f_frsize) >> 20;
             let detail = format!("`{}`: {left} MiB of free disk space", path.display());

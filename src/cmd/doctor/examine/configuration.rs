@@ -18,19 +18,25 @@ use mixer_config::store::StoreContents;
 use mixer_engine::decision::undeclared_masks;
 use mixer_engine::runtime::{
     CacheDirectory, CacheError, CacheIdentity, CacheMedium, CacheOfUser, CachedConfiguration, OnConfigError,
-    forecast, read_cache,
+    ProcessUser, forecast, read_cache,
 };
 use mixer_engine::snapshot::{Snapshot, SnapshotBuilder, check_params, pitfalls};
 use mixer_server::ServerOptions;
 
 const CACHE: &str = "config cache";
+/// The name by which a source of configuration knows this command.
+const READER: &str = "mixer doctor";
 /// How long it is waited for a server that has the configuration.
 const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// The store and its content, and the cache if there is one.
 ///
 /// `user`: that of the running server, if it is another one than that of this process.
-pub(super) async fn examine(options: &ServerOptions, is_running: bool, user: Option<u32>) -> Vec<Finding> {
+pub(super) async fn examine(
+    options: &ServerOptions,
+    is_running: bool,
+    user: Option<ProcessUser>,
+) -> Vec<Finding> {
     let url = options.config_store_url.as_str();
     let uses_cache =
         !options.config_cache.as_os_str().is_empty() && options.config_on_error != OnConfigError::ServeValid;
@@ -43,7 +49,7 @@ pub(super) async fn examine(options: &ServerOptions, is_running: bool, user: Opt
         false => (None, None),
     };
     let expected = cached.as_ref().map(CachedConfiguration::files).unwrap_or_default();
-    let contents = match mixer_server::read_store(options, &expected, READ_LIMIT).await {
+    let contents = match mixer_server::read_store(options, READER, &expected, READ_LIMIT).await {
         Ok(contents) => contents,
         Err(error) => return vec![fail("configuration", error.plain(), &store_hint(url))],
     };
@@ -136,18 +142,19 @@ fn served(
 fn examine_cache(
     options: &ServerOptions,
     identity: &CacheIdentity,
-    user: Option<u32>,
+    user: Option<ProcessUser>,
 ) -> (Option<CachedConfiguration>, Finding) {
     let directory = options.config_cache.as_path();
     let of_this_user = CacheDirectory(directory.to_owned());
     let name = of_this_user.name();
-    let medium: Box<dyn CacheMedium> = match user {
-        Some(user) => Box::new(CacheOfUser { directory: of_this_user, user }),
-        None => Box::new(of_this_user),
+    let of_user = user.map(|user| CacheOfUser { directory: of_this_user.clone(), user });
+    let medium: &dyn CacheMedium = match &of_user {
+        Some(of_user) => of_user,
+        None => &of_this_user,
     };
     let builder = SnapshotBuilder::new(options.snapshot_options());
     let check = |found: &CachedConfiguration| found.check(options.allow_empty_config, &builder);
-    let read = read_cache(&*medium, identity);
+    let read = read_cache(medium, identity);
     let cached = match read.and_then(|found| found.as_ref().map_or(Ok(()), check).map(|()| found)) {
         Ok(cached) => cached,
         Err(why) => {
@@ -159,10 +166,11 @@ fn examine_cache(
             return (None, finding);
         }
     };
-    // What this user may write tells nothing of another one.
-    if user.is_none()
-        && let Err(error) = create_in(existing(directory))
-    {
+    let writable = match &of_user {
+        Some(of_user) => of_user.check_writable(),
+        None => create_in(existing(directory)),
+    };
+    if let Err(error) = writable {
         let detail = format!("`{name}` cannot be written: {}", os_text(&error));
         return (cached, warn(CACHE, detail, "make the directory writable by the server"));
     }

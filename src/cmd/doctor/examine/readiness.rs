@@ -1,17 +1,18 @@
 //! What the running server says of its health.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde::Deserialize;
 
 use super::enforcement::NotEnforced;
 use super::{TIMEOUT, fail, reached_at, warn};
-use crate::cmd::doctor::finding::Finding;
+use crate::cmd::doctor::finding::{CheckStatus, Finding};
 use mixer_server::ServerOptions;
 
 const CHECK: &str = "running server";
-/// Components of which the other checks tell.
-const TOLD: [&str; 3] = ["enforcement", "handlers", "recording"];
+/// Components, and the check that tells more of each, where it finds anything.
+const TOLD: [(&str, &str); 3] =
+    [("enforcement", "running enforcement"), ("handlers", "running handler"), ("recording", "recording")];
 
 /// The status of a condition that holds.
 const AVAILABLE: &str = "available";
@@ -41,14 +42,18 @@ impl Readiness {
         serde_json::from_slice(&answer.bytes().await.ok()?).ok()
     }
 
-    /// One finding for each condition that does not hold, and for each component that is degraded, but for those that others tell of.
-    pub(super) fn findings(&self) -> Vec<Finding> {
+    /// One finding for each condition that does not hold, and for each component that is degraded, but for those of which one of `others` tells.
+    pub(super) fn findings<'f>(&self, others: impl Iterator<Item = &'f Finding>) -> Vec<Finding> {
         let unmet = self.emitters.iter().filter(|(_, status)| *status != AVAILABLE);
         let unmet = unmet.map(|(condition, why)| {
             let hint = "it is sent no calls, or answers none, as long as this lasts: docs/operations.md, Health and discovery, has what each condition means";
             fail(CHECK, format!("not ready: {condition}: {why}"), hint)
         });
-        let untold = self.degraded.iter().filter(|(component, _)| !TOLD.contains(&component.as_str()));
+        let problems = others.filter(|finding| finding.verdict != CheckStatus::Ok);
+        let found: HashSet<&str> = problems.map(|finding| finding.check).collect();
+        let is_told =
+            |component: &str| TOLD.iter().any(|(told, by)| *told == component && found.contains(by));
+        let untold = self.degraded.iter().filter(|(component, _)| !is_told(component));
         let finding = |(component, Degradation { why, since }): (&String, &Degradation)| {
             warn(CHECK, format!("{component} is degraded since {since}: {why}"), hint(component))
         };
@@ -65,6 +70,7 @@ fn hint(component: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ok;
     use super::*;
 
     #[test]
@@ -72,14 +78,19 @@ mod tests {
         let json = r#"{"available": false, "emitters": {"socket": "`/s` was removed", "tasks": "available"}, "degraded": {
             "calls": {"why": "4 of the last 4 calls failed: 4 UNAVAILABLE", "since": "2026-01-02T03:04:05Z"},
             "handlers": {"why": "h", "since": "2026-01-02T03:04:05Z"}}}"#;
-        let found = serde_json::from_str::<Readiness>(json).unwrap().findings();
-        let details: Vec<&str> = found.iter().map(|finding| finding.detail.as_str()).collect();
-        assert_eq!(
-            details,
-            [
-                "not ready: socket: `/s` was removed",
-                "calls is degraded since 2026-01-02T03:04:05Z: 4 of the last 4 calls failed: 4 UNAVAILABLE"
-            ]
-        );
+        let readiness: Readiness = serde_json::from_str(json).unwrap();
+        let found = |others: &[Finding]| -> Vec<String> {
+            readiness.findings(others.iter()).into_iter().map(|finding| finding.detail).collect()
+        };
+        let first = [
+            "not ready: socket: `/s` was removed",
+            "calls is degraded since 2026-01-02T03:04:05Z: 4 of the last 4 calls failed: 4 UNAVAILABLE",
+        ];
+        assert_eq!(found(&[warn("running handler", "h".to_owned(), "")]), first);
+        // ControlZ is off, or says that all of them work.
+        let handlers = "handlers is degraded since 2026-01-02T03:04:05Z: h";
+        let all = [&first[..], &[handlers]].concat();
+        assert_eq!(found(&[]), all);
+        assert_eq!(found(&[ok("running handler", String::new()), warn("handler", String::new(), "")]), all);
     }
 }

@@ -1,8 +1,9 @@
 //! Which process listens on a port or a unix socket, from what Linux tells in `/proc`.
 
 use std::collections::HashSet;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use mixer_engine::runtime::ProcessUser;
 
 /// The state of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
@@ -55,11 +56,29 @@ fn listening(table: &str, port: u16) -> impl Iterator<Item = String> {
     })
 }
 
-/// The id of the user whose process has one of these sockets; `None` if that cannot be told, or several users have one.
-pub(super) fn user_of(inodes: &HashSet<String>) -> Option<u32> {
-    let uid = |id: u32| std::fs::metadata(format!("/proc/{id}")).map(|process| process.uid()).ok();
-    let users: HashSet<u32> = owners(inodes)?.into_iter().filter_map(uid).collect();
-    users.iter().next().copied().filter(|_| users.len() == 1)
+/// The user whose process has one of these sockets; `None` if that cannot be told, or several users have one.
+pub(super) fn user_of(inodes: &HashSet<String>) -> Option<ProcessUser> {
+    // The owner of `/proc/PID` is root where a process has capabilities of its file.
+    let status = |id: u32| std::fs::read_to_string(format!("/proc/{id}/status")).ok();
+    let users = owners(inodes)?.into_iter().filter_map(status);
+    let mut users = users.filter_map(|status| process_user(&status));
+    let user = users.next()?;
+    users.all(|other| other.id == user.id).then_some(user)
+}
+
+/// The effective user and all groups, from `/proc/PID/status`.
+fn process_user(status: &str) -> Option<ProcessUser> {
+    let numbers = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(
+            line.split_ascii_whitespace().filter_map(|number| number.parse::<u32>().ok()).collect::<Vec<_>>(),
+        )
+    };
+    // The real one, the effective one, and others.
+    let effective = |name| numbers(name)?.get(1).copied();
+    let mut groups = numbers("Groups").unwrap_or_default();
+    groups.extend(effective("Gid"));
+    Some(ProcessUser { id: effective("Uid")?, groups })
 }
 
 /// The processes that have one of these sockets; `None` if none is found, as without the right to look.
@@ -80,6 +99,8 @@ fn owners(inodes: &HashSet<String>) -> Option<HashSet<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]
@@ -125,7 +146,15 @@ mod tests {
         assert_eq!(is_of_another(&of_port(port(&first)), &of_port(port(&second))), Some(false));
         assert_eq!(owners(&of_port(port(&first))), Some(HashSet::from([std::process::id()])));
         let own = std::fs::metadata("/proc/self").unwrap().uid();
-        assert_eq!(user_of(&of_port(port(&first))), Some(own));
+        assert_eq!(user_of(&of_port(port(&first))).map(|user| user.id), Some(own));
+    }
+
+    #[test]
+    fn the_rights_of_a_process_are_those_of_its_effective_user() {
+        let status = "Name:\tmixer\nUid:\t0\t65532\t0\t0\nGid:\t0\t65531\t0\t0\nFDSize:\t64\nGroups:\t4 27 \nNStgid:\t1\n";
+        let user = ProcessUser { id: 65_532, groups: vec![4, 27, 65_531] };
+        assert_eq!(process_user(status), Some(user));
+        assert_eq!(process_user("Name:\tmixer\n"), None);
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub use options::{LogLevel, LogLevels, LogOptions, LogScopes, OptionsError, SCOP
 use super::metrics::Counter;
 use queue::Sink;
 use rate::Sites;
+pub use rate::is_unlimited;
 use sink::Stream;
 
 /// Target prefixes and their scopes, longest prefix first. The name of a scope is a target too; all other targets are in `default`.

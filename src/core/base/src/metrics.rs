@@ -20,31 +20,27 @@ mod cells;
 mod families;
 mod legacy;
 mod process;
+mod rules;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-pub use cells::{
-    Counter, DispatchCounters, Gauge, GaugeValue, Histogram, RpcCounters, RuleCounters, RuleCounts,
-};
+pub use cells::{Counter, DispatchCounters, Gauge, GaugeValue, Histogram, RpcCounters};
 pub use process::{cpu_seconds, max_descriptors, private_bytes};
+pub use rules::{MAX_RULES, OTHER_RULES, RuleCounters, RuleCounts};
 
 pub use families::{FAMILIES, Family, FamilyInfo};
 
 pub use super::exposition::HistogramSample;
 use super::exposition::{FamilyKind, FamilyWriter, Format, Labels, Protobuf, Writer};
 use super::scheduling::let_others_run;
+use rules::RuleTable;
 
 /// Values by handler, rule, metric or limit that nobody holds any more and that are kept all the same, so that a handler that comes back goes on
 /// counting. A server whose configuration names ever new ones forgets them beyond this number.
 const MAX_UNUSED: usize = 256;
-
-/// Rules with values of their own; all others share those of [`OTHER_RULES`].
-pub const MAX_RULES: usize = 500;
-/// The label of the rules beyond [`MAX_RULES`]; no rule has such a name.
-pub const OTHER_RULES: &str = "other";
 
 /// A source of values that are computed at each scrape, for example the number of live tasks.
 pub trait Collect: Send + Sync {
@@ -104,10 +100,6 @@ struct Tables {
     cells: BTreeMap<(Family, Vec<String>), Registered>,
     /// By adapter, handler, template.
     dispatches: BTreeMap<[Arc<str>; 3], Arc<DispatchCounters>>,
-    /// By full name of the rule, and of all others.
-    rules: BTreeMap<Arc<str>, Arc<RuleCounters>>,
-    /// How often a rule found no room.
-    rules_refused: usize,
     /// By full method name.
     rpcs: BTreeMap<Arc<str>, Arc<RpcCounters>>,
     collectors: Vec<Weak<dyn Collect>>,
@@ -139,6 +131,7 @@ impl Tables {
 /// The metrics of one server.
 pub struct Metrics {
     tables: Mutex<Tables>,
+    rules: Arc<RuleTable>,
     destinations: Histogram,
     instances: Histogram,
     condition_errors: Counter,
@@ -164,6 +157,7 @@ impl Metrics {
         let histogram = Histogram::new;
         let mut metrics = Self {
             tables,
+            rules: RuleTable::new(),
             destinations: histogram(Family::DispatcherDestinations),
             instances: histogram(Family::DispatcherInstances),
             condition_errors: Counter::new(),
@@ -233,27 +227,21 @@ impl Metrics {
         Arc::clone(tables.dispatches.entry(key).or_insert_with(|| Arc::new(DispatchCounters::new())))
     }
 
-    /// The metrics of a rule: `mixer_rule_hits_total` and its siblings. The first [`MAX_RULES`] have their own, those of rules that are gone
-    /// make room, and all others share one. Takes a lock: get them when the routing table is built, and keep them.
+    /// The metrics of the rule with this full name: `mixer_rule_hits_total` and its siblings. The first [`MAX_RULES`] that do something have
+    /// their own, those of rules that are gone make room, and all others share one row. Takes a lock: get them when the routing table is
+    /// built, and keep them.
     pub fn rule(&self, name: &str) -> Arc<RuleCounters> {
-        let mut tables = self.tables.lock();
-        if let Some(known) = tables.rules.get(name) {
-            return Arc::clone(known);
-        }
-        if tables.rules.len() >= MAX_RULES {
-            // A configuration of many rules asks for each of them: constant time for each on average.
-            if tables.rules_refused.is_multiple_of(MAX_RULES) {
-                tables.rules.retain(|_, counters| Arc::strong_count(counters) > 1);
-            }
-            tables.rules_refused = tables.rules_refused.wrapping_add(1);
-        }
-        let name = if tables.rules.len() >= MAX_RULES { OTHER_RULES } else { name };
-        Arc::clone(tables.rules.entry(name.into()).or_insert_with(|| Arc::new(RuleCounters::new())))
+        self.rules.counters(name)
     }
 
-    /// The counts of the rule with this full name; `None` if it shares those of others.
+    /// The counts of the rule with this full name; `None` if it is counted among [others](Self::counts_of_other_rules).
     pub fn counts_of_rule(&self, name: &str) -> Option<RuleCounts> {
-        self.tables.lock().rules.get(name).map(|counters| counters.get())
+        self.rules.counts(name)
+    }
+
+    /// The counts of the rules that did something first when [`MAX_RULES`] others had values of their own, all together.
+    pub fn counts_of_other_rules(&self) -> RuleCounts {
+        self.rules.others()
     }
 
     /// What rules in dry run would have done, by full name and outcome (`denied`, `allowed`, …), of all varieties together. Cost: a pass over the
@@ -438,8 +426,7 @@ impl Metrics {
                 histograms.insert((Family::RuntimeDispatchDuration, labels), sample);
             }
         }
-        for (rule, counters) in &tables.rules {
-            let RuleCounts { hits, denials, shadow_denials, errors } = counters.get();
+        self.rules.each(|rule, RuleCounts { hits, denials, shadow_denials, errors }| {
             let counted = [
                 (Family::RuleHits, hits),
                 (Family::RuleDenials, denials),
@@ -447,9 +434,9 @@ impl Metrics {
                 (Family::RuleErrors, errors),
             ];
             for (family, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
-                values.insert((family, vec![rule.to_string()]), count as f64);
+                values.insert((family, vec![rule.to_owned()]), count as f64);
             }
-        }
+        });
         for (method, counters) in &tables.rpcs {
             let labels = vec![method.to_string()];
             for (status, count) in counters.completed().filter(|(_, count)| *count > 0) {

@@ -87,8 +87,12 @@ pub fn create_in(directory: &Path) -> io::Result<()> {
     std::fs::remove_file(&path)
 }
 
-/// Creates and removes a file in the directory of `path`. Errors: it cannot be created.
-pub fn create_beside(path: &Path) -> io::Result<()> {
+/// Whether a file can be created at `path`, or take the place of the one that is there; nothing is left behind. Errors: it cannot, as where
+/// there is a directory.
+pub fn check_replaceable(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
     create_in(directory_of(path))
 }
 
@@ -160,6 +164,22 @@ mod tests {
             let found = examine(&path, how).unwrap_err().to_string();
             assert!(found.contains(why), "{}: {found}", path.display());
         }
+    }
+
+    #[test]
+    fn a_directory_is_not_replaced_by_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("file"), "kept").unwrap();
+        std::fs::create_dir(at("directory")).unwrap();
+        std::os::unix::fs::symlink(at("directory"), at("link")).unwrap();
+        let told = |name: &str| check_replaceable(&at(name)).map_err(|error| os_text(&error));
+        assert_eq!((told("file"), told("new")), (Ok(()), Ok(())));
+        assert_eq!(told("directory"), Err("is a directory".to_owned()));
+        assert_eq!(told("link"), Err("is a directory".to_owned()));
+        assert_eq!(told("nowhere/new"), Err("no such file or directory".to_owned()));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3);
+        assert_eq!(std::fs::read_to_string(at("file")).unwrap(), "kept");
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 use std::cell::Cell;
 use std::iter::repeat_with;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -48,19 +48,19 @@ struct Lines([AtomicU64; PER_LINES]);
 
 const PER_LINES: usize = 16;
 
-/// A row of counters per shard.
-#[derive(Debug)]
+/// A row of counters per shard. Clones share it.
+#[derive(Debug, Clone)]
 pub struct ShardedCounters {
     lines_per_shard: usize,
     /// Those of shards to which nothing was added may be missing.
-    shards: Box<[OnceLock<Box<[Lines]>>]>,
+    shards: Arc<[OnceLock<Box<[Lines]>>]>,
 }
 
 impl ShardedCounters {
     /// `width` counters, all 0.
     pub fn new(width: usize) -> Self {
         let counters = Self::on_demand(width);
-        for shard in &counters.shards {
+        for shard in counters.shards.iter() {
             counters.lines_of(shard);
         }
         counters

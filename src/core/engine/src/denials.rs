@@ -52,7 +52,7 @@ pub enum DeniedBy<'r> {
     Rule(&'r Refuser),
     /// Exhausted quotas, by their names.
     Quota(&'r str),
-    /// A limit of Envoy's descriptors: domain and keys.
+    /// A limit of Envoy's descriptors: its name as tools list it, or domain and keys of one that the request brings.
     Limit(&'r str),
     /// The server itself: the request cannot be evaluated, names no namespace, is outside of what is served, or the settings refuse what ends
     /// without a decision.
@@ -151,7 +151,7 @@ pub struct Denial {
     pub message: String,
     /// What kind of thing refused the request.
     pub kind: DenialKind,
-    /// Its name: the full name of a rule, the names of quotas, domain and keys of a limit; empty for the server. One that is too long to be
+    /// Its name: the full name of a rule, the names of quotas, the name of a limit; empty for the server. One that is too long to be
     /// kept ends in `…`.
     pub by: String,
     /// Id of the snapshot that was evaluated.

@@ -36,7 +36,7 @@ mod withheld;
 
 pub use config_cache::{
     CacheDirectory, CacheError, CacheIdentity, CacheMedium, CacheOfUser, CachedConfiguration, ConfigCache,
-    MAX_CACHE_BYTES, Served, effective_user, read_cache,
+    MAX_CACHE_BYTES, ProcessUser, Served, effective_user, read_cache,
 };
 pub use configurator::{ConfigPolicy, Configurator, ConfiguratorOptions, close_handlers};
 pub use differences::ResourceChange;

@@ -95,6 +95,34 @@ pub(crate) struct Domain {
     pub(crate) descriptors: DescriptorTree,
     /// The resource; of several with one name, the first.
     pub(crate) written: Written,
+    /// The documents of all of them.
+    pub(crate) documents: Vec<LimitsDocument>,
+}
+
+/// Where the document of a resource with limits is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LimitsDocument {
+    /// The full name of the resource.
+    pub(crate) resource: String,
+    /// The file.
+    pub(crate) file: Arc<str>,
+    /// The line of the file at which the document begins, from 1; 0 if it has no lines.
+    pub(crate) first_line: u32,
+}
+
+impl Domain {
+    /// Where a limit of it is written.
+    pub(crate) fn written(&self, limit: &Limit) -> Written {
+        let document = self.documents.iter().find(|document| *document.resource == *limit.resource);
+        let Some(LimitsDocument { resource, file, first_line }) = document else {
+            return self.written.clone();
+        };
+        let place = match (first_line, limit.line) {
+            (0, _) | (_, 0) => file.to_string(),
+            (first, line) => format!("{file}:{}", first.saturating_add(line - 1)),
+        };
+        Written { resource: resource.clone(), place }
+    }
 }
 
 /// Where something is written.
@@ -421,7 +449,7 @@ fn build(resource: &RawResource, failure: &dyn Fn(&str) -> String) -> Result<Env
             });
             decode::<descriptors::DomainConfig>(root.as_ref(), base.clone(), &mut report, failure).map(
                 |config| {
-                    let descriptors = descriptors::tree(&config, &base, &mut report);
+                    let descriptors = descriptors::tree(&config, &base, &resource.key, &mut report);
                     written::refuse_no_limit(&config, &base, &mut report);
                     let pitfalls = pitfall::expressions(&config.descriptors, &base.field("descriptors"));
                     EnvoyResource::Domain { name: config.domain, descriptors, pitfalls }

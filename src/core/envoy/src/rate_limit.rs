@@ -41,6 +41,8 @@ pub(super) struct LimitStatus {
     pub(super) matched: bool,
     /// The quota that refuses the descriptor; `None` for a limit.
     pub(super) refused_by: Option<RefusingQuota>,
+    /// The configured limit that the descriptor is over.
+    pub(super) exceeds: Option<Arc<Limit>>,
 }
 
 /// A quota that refuses a descriptor.
@@ -309,6 +311,7 @@ fn charge_limit(applied: &ApplicableLimit<'_>, hits: i64, context: &ChargeContex
         )),
         matched: true,
         refused_by: None,
+        exceeds: applied.limit.filter(|_| over && !applied.shadow).cloned(),
     }
 }
 

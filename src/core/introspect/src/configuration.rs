@@ -358,8 +358,8 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
     let rule = snapshot.rules.get(&found.key);
     let is_tried = rule.is_some_and(|rule| rule.dry_run);
     let tried = is_tried.then(|| server.metrics.dry_run_outcomes().remove(&full_name).unwrap_or_default());
-    let is_counted = *found.key.kind == *"rule" && !is_tried;
-    let counts = is_counted.then(|| server.metrics.counts_of_rule(&full_name)).flatten();
+    let counts = rule.filter(|rule| !rule.dry_run).map(|_| server.metrics.counts_of_rule(&full_name));
+    let others = server.metrics.counts_of_other_rules();
     let is_shadow = rule.is_some_and(|rule| States::of(&published).state(rule) == State::Shadow);
     let effective = snapshot
         .handlers
@@ -375,10 +375,14 @@ pub(super) fn resource(server: &Server, parameters: &[(String, String)]) -> Resp
             p.dim { (found.origin.place()) }
             @if is_shadow { (unenforced::checks(&published)) }
             @if let Some(tried) = &tried { p #counts { "In dry run: " (rule_state::would_have(tried)) } }
-            @if let Some(counts) = counts { p #counts {
-                (rule_state::counted(counts))
-                @if is_shadow { "; in shadow mode: " (rule_state::would_have(&rule_state::in_shadow(counts))) }
-            } }
+            @match counts {
+                Some(Some(counts)) => p #counts {
+                    (rule_state::counted(counts))
+                    @if is_shadow { "; in shadow mode: " (rule_state::would_have(&rule_state::in_shadow(counts))) }
+                },
+                Some(None) => p #counts { (rule_state::counted_with_others(others)) },
+                None => {},
+            }
             @if let Some(kept) = published.kept.iter().find(|kept| kept.key == found.key) {
                 p.notice.warn role="alert" { "The previous version serves, not this one, since " (kept.since.rfc3339_micros()) ": " (format::message(&kept.why)) }
             }

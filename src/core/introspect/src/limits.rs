@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Server, configuration, format, plot};
 use mixer_base::metrics::{Family, FamilySample, FamilySamples, SampleValue};
+use mixer_engine::snapshot::MappingOutline;
 
 /// Maximum number of limits on the page.
 const LISTED: usize = 200;
@@ -27,13 +28,13 @@ pub(super) struct DescriptorLimit {
     place: String,
 }
 
-/// The hits of a family by the name of the limit.
-fn counted(families: &[FamilySamples], family: Family) -> HashMap<String, u64> {
+/// The hits of a family by the labels of the limit: names of different limits may be written alike.
+fn counted(families: &[FamilySamples], family: Family) -> HashMap<[String; 3], u64> {
     let found = families.iter().find(|f| f.info.name == family.info().name);
     let of = |sample: &FamilySample| {
         let SampleValue::Number(value) = sample.value else { return None };
-        let parts = sample.labels.iter().map(|(_, text)| &**text).filter(|text| !text.is_empty());
-        Some((parts.collect::<Vec<_>>().join("."), value as u64))
+        let labels: Vec<String> = sample.labels.iter().map(|(_, text)| text.clone()).collect();
+        Some((labels.try_into().ok()?, value as u64))
     };
     found.into_iter().flat_map(|family| &family.samples).filter_map(of).collect()
 }
@@ -48,11 +49,13 @@ pub(super) fn json(server: &Server) -> Vec<DescriptorLimit> {
     let families = server.metrics.samples();
     let [hits, over] =
         [Family::RatelimitTotalHits, Family::RatelimitOverLimit].map(|family| counted(&families, family));
-    let of = |counts: &HashMap<String, u64>, name: &str| counts.get(name).copied().unwrap_or(0);
+    let of = |counts: &HashMap<[String; 3], u64>, limit: &MappingOutline| {
+        limit.labels.as_ref().and_then(|labels| counts.get(labels)).copied().unwrap_or(0)
+    };
     let mut all: Vec<DescriptorLimit> = limits
         .map(|limit| DescriptorLimit {
-            hits: of(&hits, &limit.from),
-            over_limit: of(&over, &limit.from),
+            hits: of(&hits, &limit),
+            over_limit: of(&over, &limit),
             name: limit.from,
             rate: limit.to,
             resource: limit.resource,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::format;
-use mixer_base::metrics::RuleCounts;
+use mixer_base::metrics::{MAX_RULES, RuleCounts};
 use mixer_config::ResourceKey;
 use mixer_engine::handler::HandlerTable;
 use mixer_engine::runtime::{KeptResource, Published};
@@ -139,5 +139,13 @@ pub(super) fn counted(counts: RuleCounts) -> Markup {
     html! {
         (format::count(counts.hits)) " hits, " (format::count(counts.denials)) " denials, "
         span.bad[counts.errors > 0] { (format::count(counts.errors)) " errors" }
+    }
+}
+
+/// The counts of all rules without counters of their own, of which this is one, in a line.
+pub(super) fn counted_with_others(counts: RuleCounts) -> Markup {
+    html! {
+        "Counted together with other rules, as " (MAX_RULES) " others did something before it: " (counted(counts)) " of them all. "
+        a href="/denialz/" { "Recent Denials" } " names each rule that refuses."
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::page::Page;
 use super::rule_state::{Effect, State, States, in_shadow, is_kept, would_have};
 use super::{Server, configuration, format, parameter, plot, unenforced, withheld};
-use mixer_base::metrics::{Metrics, RuleCounts};
+use mixer_base::metrics::{MAX_RULES, Metrics, OTHER_RULES, RuleCounts};
 use mixer_base::secrets::mask_text;
 use mixer_config::store::StoreContents;
 use mixer_engine::runtime::Published;
@@ -26,13 +26,16 @@ const KIND: &str = "rule";
 const PREVIOUS: &str = "previous version";
 /// The state of a rule of the store that is no part of the configuration that serves.
 const NOT_SERVED: &str = "not served";
+/// The state of what stands for the rules without counters of their own.
+const TOGETHER: &str = "counted together";
 
 /// JSON of a rule.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rule {
     name: String,
-    /// `in effect`, `previous version`, `shadow`, `dry run`, `without handler`, `not compiled` or `not served`.
+    /// `in effect`, `previous version`, `shadow`, `dry run`, `without handler`, `not compiled` or `not served`; `counted together` for the rules
+    /// without counters of their own, the last element if there is any.
     state: &'static str,
     /// The previous version serves, not the one of the store, also where it is not in effect.
     previous_version: bool,
@@ -67,16 +70,21 @@ impl From<RuleCounts> for Counts {
     }
 }
 
-/// All rules, in their order, then those of the store that do not serve.
+impl Rule {
+    /// Whether it has no counters of its own.
+    fn is_among_others(&self) -> bool {
+        self.counts.is_none() && self.dry_run.is_none() && self.state != NOT_SERVED
+    }
+}
+
+/// All rules, in their order, then those of the store that do not serve, and what those have done that are counted together.
 pub(super) fn json(published: &Published, store: &StoreContents, metrics: &Metrics) -> Vec<Rule> {
     let mut tried = metrics.dry_run_outcomes();
     let (rules, states) = (&published.routes.snapshot().rules, States::of(published));
     let served = rules.iter().map(|rule| {
         let name = rule.key.to_string();
         let (state, kept) = (states.state(rule), is_kept(&published.kept, &rule.key));
-        // What cannot hit has no counters.
-        let never = matches!(state, State::Broken | State::WithoutHandler).then(RuleCounts::default);
-        let counts = metrics.counts_of_rule(&name).or(never);
+        let counts = metrics.counts_of_rule(&name);
         let instances = rule.actions.iter().flat_map(|action| &action.instances);
         Rule {
             state: if kept && state == State::InEffect { PREVIOUS } else { state.name() },
@@ -105,7 +113,20 @@ pub(super) fn json(published: &Published, store: &StoreContents, metrics: &Metri
         dry_run: None,
         shadow: None,
     });
-    served.chain(others).collect()
+    let counts = metrics.counts_of_other_rules();
+    let together = (counts != RuleCounts::default()).then(|| Rule {
+        name: OTHER_RULES.to_owned(),
+        state: TOGETHER,
+        previous_version: false,
+        condition: String::new(),
+        handlers: Vec::new(),
+        instances: Vec::new(),
+        place: String::new(),
+        counts: Some(counts.into()),
+        dry_run: None,
+        shadow: None,
+    });
+    served.chain(others).chain(together).collect()
 }
 
 /// The page.
@@ -114,14 +135,18 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
     let published = server.runtime.load_full();
     let effect = Effect::of(&published);
     let contents = server.store.contents();
-    let all = json(&published, &contents, &server.metrics);
+    let mut all = json(&published, &contents, &server.metrics);
+    let together = all.pop_if(|rule| rule.state == TOGETHER);
+    let by_themselves = all.iter().filter(|rule| rule.counts.is_some()).count();
+    let among_others = all.iter().filter(|rule| rule.is_among_others()).count();
     let mut found: Vec<&Rule> = all.iter().filter(|rule| is_wanted(rule, q)).collect();
     let work = |rule: &Rule| {
         let in_shadow: u64 = rule.shadow.iter().flat_map(Outcomes::values).sum();
         rule.counts.as_ref().map_or((0, 0), |c| (c.denials + in_shadow, c.hits))
     };
     found.sort_by_key(|rule| std::cmp::Reverse(work(rule)));
-    let most = found.iter().map(|rule| work(rule).1).max().unwrap_or(0).max(1);
+    let together = together.filter(|rule| is_wanted(rule, q));
+    let most = found.iter().copied().chain(&together).map(|rule| work(rule).1).max().unwrap_or(0).max(1);
     Page {
         path: "/rulez/",
         title: "Rules",
@@ -133,11 +158,15 @@ pub(super) fn page(server: &Server, parameters: &[(String, String)]) -> Response
             section #rules data-live[all.len() <= LIVE] data-filtered[all.len() > LIVE] {
                 (withheld::notice(&published)) (unenforced::services(&published))
                 dl.figures { (format::figure("Rules", effect.in_effect, effect.note())) }
+                @if among_others > 0 { p.dim { (among(by_themselves, among_others)) } }
                 div.scroll { table.numbers.cards {
                     thead { tr { th { "Rule" } th.number { "Hits" } th {} th.number { "Denials" } th.number { "Errors" } th { "Handlers and instances" } th { "Source" } } }
-                    tbody { @for rule in found.iter().take(LISTED) { (row(rule, most)) } }
+                    tbody {
+                        @if let Some(together) = &together { (row_of_others(together, most)) }
+                        @for rule in found.iter().take(LISTED) { (row(rule, most)) }
+                    }
                 } }
-                @if found.is_empty() { (format::nothing("No rule matches.")) }
+                @if found.is_empty() && together.is_none() { (format::nothing("No rule matches.")) }
                 (format::shown(found.len().min(LISTED), found.len()))
             }
         },
@@ -149,6 +178,33 @@ fn is_wanted(rule: &Rule, q: &str) -> bool {
     let mut texts = vec![rule.name.as_str(), &rule.condition, &rule.place, rule.state];
     texts.extend(rule.handlers.iter().chain(&rule.instances).map(String::as_str));
     format::matches(q, &texts)
+}
+
+/// That some rules are counted together.
+fn among(by_themselves: usize, others: usize) -> Markup {
+    let counted = |number: usize| format::count(number as u64);
+    html! {
+        (counted(by_themselves)) " of " (counted(by_themselves + others)) " rules are counted by themselves, and the others together: "
+        (MAX_RULES) " rules get counters of their own, when they first do something. "
+        a href="/denialz/" { "Recent Denials" } " names each rule that refuses."
+    }
+}
+
+/// Those that are counted together.
+fn row_of_others(together: &Rule, most: u64) -> Markup {
+    let number = |of: fn(&Counts) -> u64| together.counts.as_ref().map_or(0, of);
+    let (hits, errors) = (number(|counts| counts.hits), number(|counts| counts.errors));
+    html! {
+        tr {
+            th scope="row" { "other rules together" }
+            td.number data-label="Hits" { (format::count(hits)) }
+            td.wide { (plot::bar(hits as f64 / most as f64)) }
+            td.number data-label="Denials" { (format::count(number(|counts| counts.denials))) }
+            td.number data-label="Errors" { span.bad[errors > 0] { (format::count(errors)) } }
+            td data-label="Handlers and instances" {}
+            td.dim data-label="Source" {}
+        }
+    }
 }
 
 fn row(rule: &Rule, most: u64) -> Markup {

@@ -335,6 +335,41 @@ async fn rules_without_handler_are_not_in_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rules_without_counters_of_their_own_are_told_together() {
+    let fixture = Fixture::new(Guard::default()).await;
+    let metrics = &fixture.server.metrics;
+    let row = "other rules together";
+    let rule = "/configz/resource?name=close.rule.istio-system";
+    let page = fixture.get("/rulez/").await;
+    assert!(!page.contains(row) && !page.contains("counted by themselves"), "{page}");
+    let page = fixture.get(rule).await;
+    assert!(page.contains("0 hits, 0 denials, "), "one that has done nothing is counted by itself: {page}");
+    // Rules of other configurations have taken all counters.
+    let held: Vec<_> = (0..500).map(|n| metrics.rule(&format!("r{n}.rule.shop"))).collect();
+    held.iter().for_each(|rule| rule.hit());
+    let close = metrics.rule("close.rule.istio-system");
+    (0..3).for_each(|_| close.hit());
+    close.denied();
+    let page = fixture.get("/rulez/").await;
+    assert!(page.contains(row) && page.contains(">3</td>"), "{page}");
+    assert!(page.contains("2 of 3 rules are counted by themselves, and the others together"), "{page}");
+    let page = fixture.get(rule).await;
+    assert!(
+        page.contains("Counted together with other rules") && page.contains("3 hits, 1 denials, "),
+        "{page}"
+    );
+    let rules: Vec<serde_json::Value> = serde_json::from_str(&fixture.get("/rulej/").await).unwrap();
+    let of = |name: &str| rules.iter().find(|rule| rule["name"] == name).unwrap();
+    assert!(of("close.rule.istio-system")["counts"].is_null(), "{rules:?}");
+    assert_eq!(of("moor.rule.istio-system")["counts"]["hits"], 0, "{rules:?}");
+    let others = rules.last().unwrap();
+    assert_eq!((&others["name"], &others["state"]), (&"other".into(), &"counted together".into()));
+    assert_eq!(others["counts"], serde_json::json!({"hits": 3, "denials": 1, "errors": 0}));
+    let metrics = fixture.get("/rulez/?q=nothing-like-it").await;
+    assert!(metrics.contains("No rule matches."), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn credentials_in_conditions_are_masked() {
     let mut fixture = Fixture::new(Guard::default()).await;
     let condition = r#"(request.headers["authorization"] | "") != "Bearer hunterR""#;

@@ -59,6 +59,8 @@ pub struct SinkRecord {
     pub peer: String,
     /// The node id of its last request.
     pub node: String,
+    /// Whether it is a [reader](crate::reader()): nobody waits for it.
+    pub is_reader: bool,
     /// When the stream began.
     pub since: Moment,
     /// When the stream ended, and why; `None` while it is open.
@@ -204,7 +206,7 @@ impl Ledger {
     }
 
     /// How far a target is; `None` if it was never published, or a version so long ago that it is forgotten. Sinks that did not ask for any
-    /// collection of it do not appear.
+    /// collection of it do not appear, nor do readers.
     pub fn progress(&self, target: &Target) -> Option<Progress> {
         let state = self.state.lock();
         let wanted = |place: &Place| match target {
@@ -223,7 +225,7 @@ impl Ledger {
             _ => {}
         }
         let mut progress = Progress::default();
-        for sink in state.open.values() {
+        for sink in state.open.values().filter(|sink| !sink.is_reader) {
             let parts = sink.collections.iter().filter_map(|(collection, record)| {
                 let wanted = wanted(&(Arc::clone(&record.group), Arc::clone(collection)))?;
                 Some((collection, record.standing(wanted)))
@@ -306,6 +308,7 @@ impl Ledger {
             id,
             peer: peer.to_owned(),
             node: String::new(),
+            is_reader: false,
             since: Moment::now(),
             ended: None,
             collections: BTreeMap::new(),
@@ -319,19 +322,21 @@ impl Ledger {
             let mut state = self.state.lock();
             let Some(mut record) = state.open.remove(&id) else { return };
             record.ended = Some((Moment::now(), why.to_owned()));
-            if state.ended.len() >= MAX_ENDED {
-                state.ended.pop_front();
+            if !record.is_reader {
+                if state.ended.len() >= MAX_ENDED {
+                    state.ended.pop_front();
+                }
+                state.ended.push_back(record);
             }
-            state.ended.push_back(record);
         }
         self.notify();
     }
 
-    /// A sink asks for a collection, from a version.
+    /// A sink asks for a collection, from a version. `is_reader`: its node says that it is a reader.
     pub(crate) fn requested(
         &self,
         id: u64,
-        node: &str,
+        (node, is_reader): (&str, bool),
         group: &Arc<str>,
         collection: &Arc<str>,
         from: &Arc<str>,
@@ -341,6 +346,7 @@ impl Ledger {
         if sink.node != node {
             node.clone_into(&mut sink.node);
         }
+        sink.is_reader = is_reader;
         let record = sink.collections.entry(Arc::clone(collection)).or_default();
         record.group = Arc::clone(group);
         record.requested = Arc::clone(from);
@@ -408,7 +414,7 @@ mod tests {
         publish("a", "2");
         let ids = (0..sinks).map(|number| {
             let id = ledger.opened(&format!("peer-{number}"));
-            ledger.requested(id, "node", &text("g"), &text("a"), &text(""));
+            ledger.requested(id, ("node", false), &text("g"), &text("a"), &text(""));
             id
         });
         let ids = ids.collect();
@@ -460,6 +466,23 @@ mod tests {
         let sinks = ledger.sinks();
         assert_eq!(sinks.len(), MAX_ENDED);
         assert_eq!(sinks[0].ended.as_ref().map(|(_, why)| why.as_str()), Some("gone"));
+    }
+
+    #[test]
+    fn readers_are_not_waited_for_and_not_remembered() {
+        let (ledger, ids) = ledger(2);
+        ledger.requested(ids[0], ("mixer doctor", true), &text("g"), &text("a"), &text(""));
+        assert_eq!(counts(&ledger, &version("2")), Some((0, 0, 1)));
+        ledger.acknowledged(ids[0], &text("a"), &text("2"), Publication(3));
+        assert_eq!(counts(&ledger, &version("2")), Some((0, 0, 1)), "it has it, and serves none of it");
+        let sinks = ledger.sinks();
+        assert_eq!(
+            (sinks[0].node.as_str(), sinks[0].is_reader, sinks[1].is_reader),
+            ("mixer doctor", true, false)
+        );
+        ids.iter().for_each(|id| ledger.ended(*id, "done"));
+        let left: Vec<u64> = ledger.sinks().iter().map(|sink| sink.id).collect();
+        assert_eq!(left, [ids[1]]);
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod inbox;
 mod ledger;
 mod limiter;
 mod model;
+mod reader;
 mod report;
 mod resource;
 mod server;
@@ -52,6 +53,7 @@ pub use ledger::{
 pub use limiter::Rate;
 pub use message::SinkNode;
 pub use model::{Collection, Content, Snapshot};
+pub use reader::reader;
 pub use resource::Resource;
 pub use server::{Server, ServerError, ServerOptions, Services};
 pub use sink::{

@@ -39,6 +39,9 @@ use mixer_stores::StoreOptions;
 /// Creates the runtime of background tasks.
 const BACKGROUND_THREADS: usize = 2;
 
+/// The name by which a source of configuration knows a rehearsal.
+const READER: &str = "mixer server --dry-run";
+
 /// How long it takes to drop a build that waits.
 const ABORT_TIME: Duration = Duration::from_millis(200);
 
@@ -294,14 +297,22 @@ impl Effects for Rehearsal {
         }
     }
 
+    fn open_store(
+        &self,
+        options: &StoreOptions,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Arc<dyn ConfigStore>, StoreError> {
+        let options = StoreOptions { reader: Some(READER), ..options.clone() };
+        mixer_stores::open(&options, metrics)
+    }
+
     fn open_decisions(
         &self,
         options: &DecisionOptions,
         _: &Arc<Share>,
         _: &Metrics,
     ) -> Result<Option<Arc<DecisionLog>>, LogError> {
-        let checked = options.check().and_then(|()| options.check_directories());
-        checked.map(|()| None).map_err(|error| LogError(error.0))
+        DecisionLog::rehearse(options).map(|()| None)
     }
 
     fn config_cache(&self, directory: &Path) -> Option<Arc<dyn CacheMedium>> {

@@ -54,16 +54,19 @@ use std::time::Duration;
 
 use mixer_config::store::{StoreContents, StoreError};
 use mixer_engine::snapshot::{Registry, Snapshot, spill_directories};
+use mixer_stores::StoreOptions;
 
-/// Reads the configuration store of a server once, for tools; see [`mixer_stores::read`].
+/// Reads the configuration store of a server once, for the tool `reader`; see [`mixer_stores::read`].
 ///
 /// Errors: there is no store with this URL, or it cannot be opened.
 pub async fn read_store(
     options: &ServerOptions,
+    reader: &'static str,
     expected: &[&Path],
     limit: Duration,
 ) -> Result<Arc<StoreContents>, StoreError> {
-    mixer_stores::read(&options.store_options(), expected, limit).await
+    let store = StoreOptions { reader: Some(reader), ..options.store_options() };
+    mixer_stores::read(&store, expected, limit).await
 }
 
 /// What handlers that a configuration does not have, or does not use, left on disk, for tools. Reads directories; see

@@ -37,7 +37,7 @@ impl PidFile {
     /// Checks whether [`write`](Self::write) would fail, and leaves nothing.
     pub fn rehearse(path: &Path) -> io::Result<Self> {
         refuse_running(path)?;
-        output_file::create_beside(path)?;
+        output_file::check_replaceable(path)?;
         Ok(Self { path: None })
     }
 }

@@ -293,7 +293,7 @@ impl Start<'_> {
         let probes = probes.into_iter().filter(|(_, probe)| probe.is_enabled());
         let mut lacking: Vec<_> = probes
             .filter_map(|(name, probe)| {
-                let error = output_file::create_beside(&probe.path).err()?;
+                let error = output_file::check_replaceable(&probe.path).err()?;
                 Some((name, format!("`{}`: {}", probe.path.display(), os_text(&error))))
             })
             .collect();

@@ -45,6 +45,8 @@ pub struct StoreOptions {
     /// Whether fields of MCP resources that this program does not know are ignored, as Istio Mixer ignores them; otherwise such a resource
     /// cannot be read.
     pub ignores_unknown_fields: bool,
+    /// The tool that reads the store once, for example `mixer doctor`: an MCP source is told, so that nobody waits for it as for a server.
+    pub reader: Option<&'static str>,
     /// What cannot be used, to be written onto the objects of a cluster; `None`: nothing is written, and nothing until it has a value.
     pub faults: Option<watch::Receiver<Option<Arc<Faults>>>>,
 }
@@ -96,6 +98,7 @@ impl StoreOptions {
             credentials: Credentials::default(),
             max_mcp_message: 64 << 20,
             ignores_unknown_fields: false,
+            reader: None,
             faults: None,
         }
     }

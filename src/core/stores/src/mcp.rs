@@ -145,6 +145,9 @@ pub fn open(
     let mut asked = SinkOptions::new("mixer", kinds.iter().map(collection).collect());
     asked.later = needed.iter().flat_map(|needed| &needed.kinds).map(collection).collect();
     asked.max_message = options.max_mcp_message;
+    if let Some(name) = options.reader {
+        asked.node = mixer_mcp::reader(name);
+    }
     let stop = CancellationToken::new();
     let root = url.split(['?', '#']).next().unwrap_or(url).trim_end_matches('/');
     let (store, feed) = Feed::new(url, root, stop.clone().drop_guard());

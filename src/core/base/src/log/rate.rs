@@ -14,7 +14,12 @@ use crate::rate_limit::{RateLimit, second, take_listed};
 const PER_SITE: u32 = 100;
 
 /// Modules whose records are bounded by the configuration, not by callers: a record a diagnostic.
-const UNLIMITED: &[&str] = &["mixer_engine::runtime::configurator"];
+const UNLIMITED: &[&str] = &["mixer_engine::runtime::problem_log"];
+
+/// Whether the records of the call sites of a module have no limit of their rate.
+pub fn is_unlimited(module: &str) -> bool {
+    UNLIMITED.contains(&module)
+}
 
 /// Limits of all call sites of a log that do not have one of their own.
 #[derive(Default)]
@@ -26,7 +31,7 @@ pub(super) struct Sites {
 impl Sites {
     /// As [`RateLimit::admit`].
     pub(super) fn admit(&self, level: LogLevel, metadata: &'static Metadata<'static>) -> Option<u64> {
-        if level > LogLevel::Info || UNLIMITED.contains(&metadata.target()) {
+        if level > LogLevel::Info || is_unlimited(metadata.target()) {
             return Some(0);
         }
         let known = self.limits.read().get(&metadata.callsite()).cloned();

@@ -160,66 +160,6 @@ impl DispatchCounters {
     }
 }
 
-/// The metrics of one rule.
-#[derive(Debug)]
-pub struct RuleCounters(ShardedCounters);
-
-/// How often something happened to a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RuleCounts {
-    /// Evaluations in which its condition held; answers of caches are none.
-    pub hits: u64,
-    /// Requests that it refused, answers of caches included.
-    pub denials: u64,
-    /// Requests that it would have refused, were checks not in shadow mode; answers of caches included.
-    pub shadow_denials: u64,
-    /// Failures of its condition, its instances and its handlers.
-    pub errors: u64,
-}
-
-impl RuleCounters {
-    const HITS: usize = 0;
-    const DENIALS: usize = 1;
-    const ERRORS: usize = 2;
-    const SHADOW_DENIALS: usize = 3;
-
-    pub(super) fn new() -> Self {
-        Self(ShardedCounters::new(4))
-    }
-
-    /// Counts an evaluation in which the condition held. Cost: a write to a cache line of the current thread's shard.
-    #[inline]
-    pub fn hit(&self) {
-        self.0.add(Self::HITS, 1);
-    }
-
-    /// Counts a request that the rule refused.
-    pub fn denied(&self) {
-        self.0.add(Self::DENIALS, 1);
-    }
-
-    /// Counts a request that the rule would have refused, were checks not in shadow mode.
-    pub fn shadow_denied(&self) {
-        self.0.add(Self::SHADOW_DENIALS, 1);
-    }
-
-    /// Counts a failure.
-    pub fn failed(&self) {
-        self.0.add(Self::ERRORS, 1);
-    }
-
-    /// The counts so far.
-    pub fn get(&self) -> RuleCounts {
-        let of = |index| self.0.total(index);
-        RuleCounts {
-            hits: of(Self::HITS),
-            denials: of(Self::DENIALS),
-            shadow_denials: of(Self::SHADOW_DENIALS),
-            errors: of(Self::ERRORS),
-        }
-    }
-}
-
 /// The metrics of calls of one gRPC method.
 #[derive(Debug)]
 pub struct RpcCounters {

@@ -25,6 +25,10 @@ use mixer_delivery::{
 const GATHER: Duration = Duration::from_millis(20);
 /// Least time between log lines about a file that cannot be written.
 const ERROR_LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// The file of [`DecisionLogOptions`](super::DecisionLogOptions).
+const LOG: &str = "decision log";
+/// The file of [`RecordingOptions`].
+const RECORDING: &str = "recording";
 
 /// Why the decision log could not be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -90,7 +94,7 @@ impl DecisionLog {
         let log = match options.log.path.as_os_str().is_empty() {
             true => None,
             false => {
-                touch(&options.log.path, "decision log")?;
+                touch(&options.log.path, LOG)?;
                 let policy = RotationPolicy {
                     max_bytes: options.log.max_bytes,
                     max_age: None,
@@ -137,6 +141,20 @@ impl DecisionLog {
         Ok(Some(Self { sampler, recording: has_room, full, trouble, calls }))
     }
 
+    /// Whether [`start`](Self::start) would fail; nothing is created or written. Errors: those of `start`.
+    pub fn rehearse(options: &DecisionOptions) -> Result<(), LogError> {
+        options.check().and_then(|()| options.check_directories()).map_err(|error| LogError(error.0))?;
+        let files = [(LOG, &options.log.path), (RECORDING, &options.recording.path)];
+        for (what, path) in files.into_iter().filter(|(_, path)| !path.as_os_str().is_empty()) {
+            regular_file::try_append(path).map_err(|error| not_opened(path, what, &error))?;
+        }
+        let recording = &options.recording;
+        match recording.path.as_os_str().is_empty() {
+            true => Ok(()),
+            false => full_recording(recording).map(drop).map_err(|error| not_read(&recording.path, &error)),
+        }
+    }
+
     /// The files that the next call is written to; `None` for none. Called before dispatch, to decide on tracing. Cost: a random number.
     #[inline]
     pub fn wants(&self, method: Method) -> Option<DecisionTargets> {
@@ -173,9 +191,15 @@ impl DecisionLog {
 
 /// Checks that a file can be written; a new file is readable by its owner only.
 fn touch(path: &Path, what: &str) -> Result<(), LogError> {
-    let refuse =
-        |error: &io::Error| LogError(format!("cannot open {what} `{}`: {}", path.display(), os_text(error)));
-    mixer_base::rotate::append_private(path).map(drop).map_err(|error| refuse(&error))
+    mixer_base::rotate::append_private(path).map(drop).map_err(|error| not_opened(path, what, &error))
+}
+
+fn not_opened(path: &Path, what: &str, error: &io::Error) -> LogError {
+    LogError(format!("cannot open {what} `{}`: {}", path.display(), os_text(error)))
+}
+
+fn not_read(path: &Path, error: &io::Error) -> LogError {
+    LogError(format!("cannot read {RECORDING} `{}`: {}", path.display(), os_text(error)))
 }
 
 /// What there is to say of a recording that has no room, and no more calls will have; `None` if it has room, or does not exist yet.
@@ -209,10 +233,8 @@ struct Recording {
 impl Recording {
     fn open(options: &DecisionOptions) -> Result<Self, LogError> {
         let path = &options.recording.path;
-        touch(path, "recording")?;
-        let (calls, bytes) = size_of_file(path).map_err(|error| {
-            LogError(format!("cannot read recording `{}`: {}", path.display(), os_text(&error)))
-        })?;
+        touch(path, RECORDING)?;
+        let (calls, bytes) = size_of_file(path).map_err(|error| not_read(path, &error))?;
         // The recording is bounded by its own limits; it is full before the file would be rotated.
         let policy = RotationPolicy { max_bytes: u64::MAX, max_age: None, max_backups: None };
         Ok(Self {

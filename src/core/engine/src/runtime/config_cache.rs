@@ -6,6 +6,7 @@
 //! A configuration is written before it serves, so that no restart, whenever a process ended, serves an older one than that which served
 //! last. One that cannot be written takes away the older one.
 
+mod of_user;
 mod writer;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ use mixer_base::shared_map::SharedMap;
 use mixer_config::store::{Reading, read_document_as};
 use mixer_config::{Origin, RawResource};
 use mixer_expr::Language;
+pub use of_user::{CacheOfUser, ProcessUser};
 pub use writer::ConfigCache;
 
 /// The name of the file in its directory.
@@ -166,33 +168,6 @@ impl CacheDirectory {
         file.sync_all()?;
         fs::rename(temporary, self.0.join(FILE))?;
         File::open(&self.0)?.sync_all()
-    }
-}
-
-/// A directory as the processes of another user read it; nothing is written.
-#[derive(Debug, Clone)]
-pub struct CacheOfUser {
-    /// The directory.
-    pub directory: CacheDirectory,
-    /// The id of the user.
-    pub user: u32,
-}
-
-impl CacheMedium for CacheOfUser {
-    fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        self.directory.read_as(self.user)
-    }
-
-    fn write(&self, _: &[u8]) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn discard(&self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    fn name(&self) -> String {
-        self.directory.name()
     }
 }
 

@@ -116,13 +116,13 @@ impl ProblemLog {
         if unlogged > 0 {
             tracing::warn!(
                 unlogged,
-                "further problems are not logged; ControlZ and `mixer validate` count them"
+                "further problems of the configuration are not logged; ControlZ and `mixer validate` have them all"
             );
         }
         let (gone, unlogged) = first_of_each_severity(gone, |problem| problem.diagnostic.severity);
         gone.iter().for_each(|problem| problem.log_gone(is_minor(problem)));
         if unlogged > 0 {
-            tracing::info!(unlogged, "further problems are no longer there");
+            tracing::info!(unlogged, "further problems of the configuration are no longer there");
         }
     }
 
@@ -198,6 +198,11 @@ mod tests {
         for (as_istio_mixer, text) in [(false, "no namespace"), (true, "key elements are empty")] {
             assert_eq!(Problem::of(&diagnostic, as_istio_mixer).text(), text);
         }
+    }
+
+    #[test]
+    fn problems_are_logged_at_any_rate() {
+        assert!(mixer_base::log::is_unlimited(module_path!().trim_end_matches("::tests")));
     }
 
     #[test]

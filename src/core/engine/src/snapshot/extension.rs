@@ -272,6 +272,9 @@ pub struct MappingOutline {
     /// The full name of its resource; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource: String,
+    /// Of a limit, the labels of its metrics; documents do not have them.
+    #[serde(skip)]
+    pub labels: Option<[String; 3]>,
 }
 
 /// The state of a unit: a decoded resource.

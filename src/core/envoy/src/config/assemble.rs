@@ -13,8 +13,8 @@ use super::settings::{
     AttributeMapping, BridgeSettings, ErrorMode, Mapping, MappingSource, Mode, QuotaRule, StringMatch,
 };
 use super::{
-    CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LogConfig, MappedFrom, QuotaSelector,
-    StaticAttribute, TextTest, Wildcard, Written, pitfall,
+    CheckQuota, CompiledMapping, Domain, EnvoyConfig, EnvoyResource, LimitsDocument, LogConfig, MappedFrom,
+    QuotaSelector, StaticAttribute, TextTest, Wildcard, Written, pitfall,
 };
 use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
@@ -101,6 +101,11 @@ impl Assembly {
                         name: name.clone(),
                         descriptors: descriptors.clone(),
                         written: written(resource, resource.origin.document_line()),
+                        documents: vec![LimitsDocument {
+                            resource: resource.key.to_string(),
+                            file: Arc::clone(&resource.origin.file),
+                            first_line: resource.origin.first_line,
+                        }],
                     };
                     assembler.domain(resource, domain, &mut domains);
                 }
@@ -535,6 +540,7 @@ impl Assembler<'_> {
             return;
         };
         if self.config.settings.ratelimit.merge_domains {
+            first.documents.extend(domain.documents);
             for key in first.descriptors.merge(domain.descriptors) {
                 let text = format!("duplicate descriptor composite key '{key}'");
                 let hint = format!("the limit in {} counts; remove one of them", first.written.place);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::{HashMap, HashSet};
 
 use mixer_config::message::{DecodeContext, Field, suggestion};
-use mixer_config::{Diagnostic, FieldPath, Node};
+use mixer_config::{Diagnostic, FieldPath, Node, ResourceKey};
 use mixer_engine::snapshot::ResourceProblems;
 
 use super::replacements::Replacements;
@@ -161,8 +161,12 @@ impl Unit {
 /// A compiled limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Limit {
-    /// Keys and configured values from the domain on, for dumps: `domain.key_value.key`.
+    /// Keys and configured values from the domain on, as tools and denials name it: `domain.key_value.key`.
     pub(crate) full_key: Arc<str>,
+    /// The full name of its resource.
+    pub(crate) resource: Arc<str>,
+    /// The line of its descriptor in the document of the resource, from 1; 0 if that has no lines.
+    pub(crate) line: u32,
     /// The labels of its metrics: domain, key and value of the first entry, and those of the others joined with dots.
     pub(crate) labels: [Arc<str>; 3],
     /// The length of the window; `None` without any limit.
@@ -311,10 +315,12 @@ impl DescriptorTree {
 pub(super) fn tree(
     config: &DomainConfig,
     base: &FieldPath,
+    resource: &ResourceKey,
     report: &mut ResourceProblems<'_>,
 ) -> DescriptorTree {
     let mut builder = Builder {
         report,
+        resource: resource.to_string().into(),
         domain: config.domain.as_str().into(),
         keys: Vec::new(),
         replacements: Replacements::default(),
@@ -337,6 +343,8 @@ pub(super) fn tree(
 
 struct Builder<'b, 'r> {
     report: &'b mut ResourceProblems<'r>,
+    /// Its full name.
+    resource: Arc<str>,
     domain: Arc<str>,
     /// The entries down to the current one: key, or key and configured value.
     keys: Vec<String>,
@@ -405,6 +413,7 @@ impl Builder<'_, '_> {
 
     fn limit(&mut self, config: &DescriptorConfig, path: &FieldPath) -> Option<Limit> {
         let policy = config.rate_limit.as_ref()?;
+        let line = self.report.document().at(path).span.start.line;
         let path = path.field("rate_limit");
         let unit = Unit::from_name(&policy.unit);
         if policy.unlimited && !policy.unit.is_empty() {
@@ -431,6 +440,8 @@ impl Builder<'_, '_> {
         let (first, others) = self.keys.split_first()?;
         Some(Limit {
             full_key: self.full_key().into(),
+            resource: Arc::clone(&self.resource),
+            line,
             labels: [Arc::clone(&self.domain), first.as_str().into(), others.join(".").into()],
             unit,
             requests_per_unit: policy.requests_per_unit.unwrap_or_default(),

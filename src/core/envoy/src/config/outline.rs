@@ -10,7 +10,7 @@ pub(super) fn outline(config: &EnvoyConfig, vocabulary: &Vocabulary) -> Vec<Mapp
     let route = |(what, shadow): (&str, bool), from: String, mut to: String, written: &Written| {
         to.push_str(if shadow { ", shadow" } else { "" });
         let (place, resource) = (written.place.clone(), written.resource.clone());
-        MappingOutline { what: what.to_owned(), from, to, shadow, place, resource }
+        MappingOutline { what: what.to_owned(), from, to, shadow, place, resource, labels: None }
     };
     let (checks, limits) = (config.settings.check.mode == Mode::Shadow, config.settings.ratelimit.shadow);
     let mapping = |m: &CompiledMapping| {
@@ -23,7 +23,8 @@ pub(super) fn outline(config: &EnvoyConfig, vocabulary: &Vocabulary) -> Vec<Mapp
     for domain in domains {
         routes.extend(domain.descriptors.limits().into_iter().map(|l| {
             let kind = ("limit", limits || l.shadow_mode);
-            route(kind, l.full_key.to_string(), limit(l), &domain.written)
+            let labels = Some(l.labels.each_ref().map(|label| label.to_string()));
+            MappingOutline { labels, ..route(kind, l.full_key.to_string(), limit(l), &domain.written(l)) }
         }));
     }
     for selector in &config.quotas {

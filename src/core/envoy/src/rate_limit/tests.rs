@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use super::*;
 use crate::config::{EnvoyConfig, config_of};
-use mixer_attribute::SignedDuration;
+use mixer_attribute::{SignedDuration, Vocabulary};
 use mixer_base::metrics::Metrics;
 use mixer_config::store;
 use mixer_engine::adapter::Inventory;
-use mixer_engine::snapshot::{Registry, SnapshotBuilder, SnapshotOptions};
+use mixer_engine::snapshot::{ExtensionConfig as _, Registry, SnapshotBuilder, SnapshotOptions};
 
 const LIMITS: &str = r#"
 domain: shop
@@ -115,6 +115,35 @@ impl Fixture {
 }
 
 use LimitCode::{Ok as Within, OverLimit as Over};
+
+/// Also where two are written alike, and of several files.
+#[test]
+fn a_refusal_has_the_limit_with_its_place() {
+    let first = "# Limits.\ndomain: shop\ndescriptors:\n- key: a.b\n  rate_limit: {unit: day, requests_per_unit: 1}\n\
+                 - key: a\n  descriptors:\n  - key: b\n    value: c\n    rate_limit: {unit: day, requests_per_unit: 1}\n";
+    let second = "domain: cart\ndescriptors:\n\n- {key: x, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}\n";
+    let fixture = fixture_of(&[first, second], false);
+    let exceeds = |domain: &str, entries: &[(&str, &str)]| {
+        let limit = fixture.ask_in(domain, &[entries], 2, 0).remove(0).exceeds?;
+        let place = fixture.config.domains[domain.as_bytes()].written(&limit).place;
+        Some((limit.full_key.to_string(), place.rsplit('/').next().unwrap_or_default().to_owned()))
+    };
+    let named = |name: &str, place: &str| Some((name.to_owned(), place.to_owned()));
+    assert_eq!(exceeds("shop", &[("a.b", "1")]), named("shop.a.b", "limits0.yaml:4"));
+    assert_eq!(exceeds("shop", &[("a", "1"), ("b", "c")]), named("shop.a.b_c", "limits0.yaml:8"));
+    assert_eq!(exceeds("cart", &[("x", "1")]), None, "it refuses nothing");
+    let all = fixture.config.outline(&Vocabulary::builder().build());
+    let shown: Vec<_> =
+        all.iter().map(|limit| (&*limit.from, limit.labels.clone().unwrap().join("|"))).collect();
+    assert_eq!(
+        shown,
+        [
+            ("cart.x", "cart|x|".to_owned()),
+            ("shop.a.b", "shop|a.b|".to_owned()),
+            ("shop.a.b_c", "shop|a|b_c".to_owned())
+        ]
+    );
+}
 
 #[test]
 fn an_exact_value_precedes_wildcards_and_a_wildcard_precedes_the_key() {

@@ -303,5 +303,6 @@ pub(super) fn quota_status(name: &str, over: bool, level: Option<QuotaLevel>) ->
         reset: level.filter(|level| level.window.nanos > 0).map(|level| level.reset),
         matched: true,
         refused_by: over.then(|| RefusingQuota { name: name.into(), failed: false }),
+        exceeds: None,
     }
 }

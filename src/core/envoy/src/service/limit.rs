@@ -279,17 +279,28 @@ impl EnvoyService {
         let mut attributes = Attributes::new(&plan, arena);
         set_descriptor(request.domain, descriptor, config_of(snapshot), &mut attributes);
         let bag = attributes.bag();
-        let mut name = String::from_utf8_lossy(request.domain).into_owned();
-        for (index, (key, _)) in descriptor.entries.iter().enumerate() {
-            name.push_str(if index == 0 { ": " } else { "." });
-            name.push_str(&String::from_utf8_lossy(key));
-        }
         let of = |limit: &LimitInfo| format!("over the limit of {limit}");
-        let (by, message) = match &status.refused_by {
-            Some(quota) => (DeniedBy::Quota(&quota.name), quota.message()),
-            None => {
-                let message = status.limit.as_ref().map_or_else(|| "over the limit".to_owned(), of);
-                (DeniedBy::Limit(&name), message)
+        let over = || status.limit.as_ref().map_or_else(|| "over the limit".to_owned(), of);
+        // That of a request, or values that are too long.
+        let unnamed = || {
+            let mut name = String::from_utf8_lossy(request.domain).into_owned();
+            for (index, (key, _)) in descriptor.entries.iter().enumerate() {
+                name.push_str(if index == 0 { ": " } else { "." });
+                name.push_str(&String::from_utf8_lossy(key));
+            }
+            name
+        };
+        let name;
+        let (by, message) = match (&status.refused_by, &status.exceeds) {
+            (Some(quota), _) => (DeniedBy::Quota(&quota.name), quota.message()),
+            (None, Some(limit)) => {
+                let domain = config_of(snapshot).domains.get(request.domain);
+                let place = domain.map(|domain| format!(" ({})", domain.written(limit).place));
+                (DeniedBy::Limit(&limit.full_key), over() + &place.unwrap_or_default())
+            }
+            (None, None) => {
+                name = unnamed();
+                (DeniedBy::Limit(&name), over())
             }
         };
         let refusal = Refusal { code: Code::ResourceExhausted as i32, message: &message, by, cached: false };

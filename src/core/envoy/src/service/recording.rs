@@ -55,9 +55,12 @@ impl RecordedExchange {
     /// A check of a rate limit descriptor.
     pub(super) fn of_limit(status: &LimitStatus, id: String) -> Self {
         let exchange = Self { id, ..Self::default() };
-        match status.code {
-            LimitCode::OverLimit => exchange.with_status(8, "over the limit", None),
-            LimitCode::Ok => exchange.with_status(0, "", None),
+        match (status.code, &status.exceeds) {
+            (LimitCode::OverLimit, Some(limit)) => {
+                exchange.with_status(8, &format!("over the limit {}", limit.full_key), None)
+            }
+            (LimitCode::OverLimit, None) => exchange.with_status(8, "over the limit", None),
+            (LimitCode::Ok, _) => exchange.with_status(0, "", None),
         }
     }
 

@@ -16,7 +16,8 @@ const MAX_ROWS: usize = 500;
 pub(super) fn overview(pages: &Pages) -> Response {
     let status = status::status(&pages.plane);
     let resources: usize = status.collections.iter().map(|collection| collection.resources).sum();
-    let behind = status.sinks.iter().filter(|sink| sink.state != "in sync").count();
+    let behind =
+        status.sinks.iter().filter(|sink| !["in sync", status::READS_ONCE].contains(&sink.state)).count();
     let (bad, skipped) = status.sources.iter().fold((0, 0), |(bad, skipped), source| {
         let is_bad = !source.is_synced || !source.is_connected || source.is_withheld;
         (bad + usize::from(is_bad), skipped + source.skipped)

@@ -132,7 +132,7 @@ pub(super) struct Sink {
     /// When and why the stream ended.
     pub(super) ended: Option<String>,
     pub(super) ended_at: Option<When>,
-    /// `in sync`, `behind`, `refuses` or `gone`.
+    /// `in sync`, `behind`, `refuses`, `reads once` or `gone`.
     pub(super) state: &'static str,
     /// Collections whose current version it acknowledged.
     pub(super) acknowledged: usize,
@@ -278,6 +278,9 @@ pub(super) fn sources(plane: &Plane) -> Vec<Source> {
     state_of(plane).sources.into_iter().map(of).collect()
 }
 
+/// The state of a tool that reads what there is, and for which nobody waits.
+pub(super) const READS_ONCE: &str = "reads once";
+
 /// The sinks: open streams first, those that refuse and those that are behind before the others; then those that ended.
 pub(super) fn sinks(plane: &Plane) -> Vec<Sink> {
     let cache = plane.publications.cache();
@@ -289,7 +292,8 @@ pub(super) fn sinks(plane: &Plane) -> Vec<Sink> {
     }
     let sinks = cache.ledger().sinks();
     let mut sinks: Vec<Sink> = sinks.into_iter().map(|sink| of_sink(sink, &versions)).collect();
-    let rank = |sink: &Sink| ["refuses", "behind", "in sync"].iter().position(|state| *state == sink.state);
+    let states = ["refuses", "behind", "in sync", READS_ONCE];
+    let rank = |sink: &Sink| states.iter().position(|state| *state == sink.state);
     sinks.sort_by_key(|sink| (sink.ended.is_some(), rank(sink), sink.id));
     sinks
 }
@@ -304,6 +308,7 @@ fn of_sink(sink: SinkRecord, versions: &BTreeMap<Arc<str>, Arc<str>>) -> Sink {
     let (refused, outstanding) = (count("refused"), count("outstanding"));
     let state = match (sink.ended.is_some(), refused, outstanding) {
         (true, ..) => "gone",
+        _ if sink.is_reader => READS_ONCE,
         (false, 0, 0) => "in sync",
         (false, 0, _) => "behind",
         (false, ..) => "refuses",

@@ -19,6 +19,7 @@ use crate::grpc::{Arriving, Message, Messages};
 use crate::inbox::{Cancelled, Inbox};
 use crate::limiter::Limiter;
 use crate::message::{RequestResources, Resources};
+use crate::reader::is_reader;
 use mixer_base::rpc_code;
 
 /// Requests and their sizes, in either protocol.
@@ -344,7 +345,8 @@ impl SourceStream {
         if let Some(group) = self.watched.insert(Arc::clone(collection), Arc::clone(&group)) {
             cache.cancel(&group, collection, self.id);
         }
-        cache.ledger().requested(self.id, &mixer_remote::foreign(&node.id), &group, collection, from);
+        let name = mixer_remote::foreign(&node.id);
+        cache.ledger().requested(self.id, (&name, is_reader(node)), &group, collection, from);
         cache.watch(&WatchRequest {
             stream: self.id,
             inbox: &self.inbox,

@@ -62,6 +62,7 @@ impl ServerOptions {
             max_mcp_message: usize::try_from(self.mcp_max_message_size).unwrap_or(usize::MAX),
             // compat(1.3): its messages keep such fields and show none.
             ignores_unknown_fields: self.problems_as_istio_mixer,
+            reader: None,
             faults: None,
         }
     }

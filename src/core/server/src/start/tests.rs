@@ -622,6 +622,36 @@ fn a_dry_run_tells_what_a_start_would_lack() {
     assert!(probe.ends_with("/nowhere/live`: no such file or directory"), "{probe}");
     assert!(controlz.ends_with("bind: cannot assign requested address"), "{controlz}");
 
+    // Where a file is to be, there is a directory.
+    let at_directory = |set: fn(&mut ServerOptions, PathBuf)| {
+        let mut options = place.options();
+        set(&mut options, place.path(""));
+        let started =
+            Server::start_with(&options, &Faulty::new(Step::Nothing)).map(|server| _ = server.stop());
+        let rehearsed = Server::rehearse(&options).map_err(|e| e.text);
+        (started.map_err(|e| e.text), rehearsed.map(|report| report.lacking))
+    };
+    let fails: [fn(&mut ServerOptions, PathBuf); 3] = [
+        |options, path| options.pid_file = path,
+        |options, path| options.decisions.log.path = path,
+        |options, path| options.decisions.recording.path = path,
+    ];
+    for set in fails {
+        let (started, rehearsed) = at_directory(set);
+        let (started, rehearsed) = (started.unwrap_err(), rehearsed.unwrap_err());
+        assert_eq!(started, rehearsed);
+        assert!(started.contains("directory"), "{started}");
+    }
+    for set in [
+        (|options, path| options.liveness_probe.path = path) as fn(&mut ServerOptions, PathBuf),
+        |options, path| options.readiness_probe.path = path,
+    ] {
+        let (started, lacking) = at_directory(set);
+        assert_eq!(started, Ok(()), "it serves without");
+        let lacking = lacking.unwrap();
+        assert!(lacking.len() == 1 && lacking[0].1.ends_with("is a directory"), "{lacking:?}");
+    }
+
     // That may be the port of the server that runs.
     let options = place.options();
     let _taken = StdListener::bind(("127.0.0.1", place.ports[2])).unwrap();

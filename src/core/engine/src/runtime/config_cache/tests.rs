@@ -187,7 +187,10 @@ fn the_file_is_private_and_replaced_as_a_whole() {
             std::os::unix::fs::chown(path, Some(0), None).unwrap();
         }
         // That of a server of another user, which root examines.
-        let of_user = |user| CacheOfUser { directory: cache.clone(), user };
+        let of_user =
+            |id| CacheOfUser { directory: cache.clone(), user: ProcessUser { id, groups: Vec::new() } };
+        chmod(directory.path(), 0o755);
+        chmod(&directory.path().join("deep"), 0o755);
         for path in [&file, &cache.0] {
             std::os::unix::fs::chown(path, Some(12_345), None).unwrap();
         }

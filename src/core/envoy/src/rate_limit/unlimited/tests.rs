@@ -12,7 +12,12 @@ fn config() -> EnvoyConfig {
         written: Written::default(),
     };
     let written = Written::default();
-    let edge = Domain { name: "edge".to_owned(), descriptors: DescriptorTree::default(), written };
+    let edge = Domain {
+        name: "edge".to_owned(),
+        descriptors: DescriptorTree::default(),
+        written,
+        documents: vec![],
+    };
     let domains = [(b"edge"[..].into(), Arc::new(edge))];
     let mut config = EnvoyConfig::default();
     (config.quotas, config.domains) = (vec![selector], domains.into_iter().collect());
