@@ -104,7 +104,7 @@ fn a_server_that_sheds_its_calls_says_so() {
     let check = ["check", "-m", &server.address(), "-r", "9", "-s", "source.name=web"].map(str::to_owned);
     let done = run(&programs().path("mixer"), &check, &[], None, None, DEADLINE).unwrap();
     assert_eq!(done.status, 4, "{}", done.stderr);
-    let why = "8 of the last 9 calls failed: 8 UNAVAILABLE; load shedding refused 8";
+    let why = "8 of the last 9 checks failed: 8 UNAVAILABLE; load shedding refused 8";
     let is_told = || (state()["degraded"]["calls"]["why"] == why).then_some(());
     assert!(wait_for(DEADLINE, is_told).is_some(), "{}", state());
     server.wait_for_log("calls is degraded: ");

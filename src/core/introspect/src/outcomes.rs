@@ -116,6 +116,35 @@ impl Outcomes {
         }
     }
 
+    /// Counts the calls of a method.
+    fn count(&mut self, method: &Method) {
+        let completed = method.completed();
+        self.calls += completed.values().sum::<u64>();
+        self.unanswered += completed.get(CANCELLED).copied().unwrap_or_default();
+        for (status, count) in method.counters.not_understood() {
+            if count > 0 && status != INVALID {
+                *self.misunderstood.entry(status).or_default() += count;
+            }
+        }
+        for (status, count) in completed {
+            if ![OK, CANCELLED].contains(&status) {
+                self.fail(status, count);
+            }
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        other.failed.iter().for_each(|(status, count)| self.fail(status, *count));
+        for (status, count) in &other.misunderstood {
+            *self.misunderstood.entry(*status).or_default() += count;
+        }
+        self.allowed += other.allowed;
+        self.denied += other.denied;
+        self.unanswered += other.unanswered;
+        self.shed += other.shed;
+    }
+
     /// Those that came after `earlier`.
     fn since(&self, earlier: &Self) -> Self {
         let since = |now: u64, then: u64| now.saturating_sub(then);
@@ -196,51 +225,51 @@ impl CallCounters {
 
     /// What became of all calls since the start. Cost: a pass over the counters.
     pub fn outcomes(&self) -> Outcomes {
-        let mut outcomes = Outcomes { shed: self.shed.get(), ..Outcomes::default() };
-        for method in self.methods() {
-            let completed = method.completed();
-            outcomes.calls += completed.values().sum::<u64>();
-            outcomes.unanswered += completed.get(CANCELLED).copied().unwrap_or_default();
-            // All with INVALID_ARGUMENT are.
-            for (status, count) in method.counters.not_understood() {
-                if count > 0 && status != INVALID {
-                    *outcomes.misunderstood.entry(status).or_default() += count;
-                }
-            }
-            // `bridge_check_total` has the checks of Envoy that failed, whatever they were answered with.
-            if self.checks.iter().any(|check| check.name == method.name) {
-                continue;
-            }
-            for (status, count) in completed {
-                if ![OK, CANCELLED].contains(&status) {
-                    outcomes.fail(status, count);
-                }
-            }
-        }
+        let mut all = Outcomes { shed: self.shed.get(), ..Outcomes::default() };
+        self.by_service().iter().for_each(|service| all.add(service));
+        all
+    }
+
+    /// The same of each service, in the order of [`SERVICES`], but for those that were shed.
+    fn by_service(&self) -> [Outcomes; SERVICES.len()] {
+        let [checks, reports] = &self.mixer;
+        let of = |methods: &[Method]| {
+            let mut outcomes = Outcomes::default();
+            methods.iter().for_each(|method| outcomes.count(method));
+            outcomes
+        };
+        let [mut checks_of_envoy, mut limits] = [of(&self.checks), of(&self.limits)];
+        // `bridge_check_total` has the checks of Envoy that failed, whatever they were answered with.
+        checks_of_envoy.failed.clear();
         self.metrics.each(Family::BridgeChecks, |labels, count| {
             let [code, result] = labels else { return };
             match result.as_str() {
-                ALLOWED | ALLOWED_IN_SHADOW => outcomes.allowed += count,
-                DENIED => outcomes.denied += count,
+                ALLOWED | ALLOWED_IN_SHADOW => checks_of_envoy.allowed += count,
+                DENIED => checks_of_envoy.denied += count,
                 // Those whose caller left are counted.
                 LEFT_TO_PROXY if code != CANCELLED => {}
                 _ => return,
             }
-            outcomes.fail(status_named(code), count);
+            checks_of_envoy.fail(status_named(code), count);
         });
         self.metrics.each(Family::BridgeRateLimits, |labels, count| {
-            // What is left to the proxy has its status above.
+            // What is left to the proxy has its status already.
             match labels.last().map(String::as_str) {
-                Some(ALLOWED) => outcomes.allowed += count,
-                Some(DENIED) => outcomes.denied += count,
+                Some(ALLOWED) => limits.allowed += count,
+                Some(DENIED) => limits.denied += count,
                 _ => return,
             }
-            outcomes.fail(UNKNOWN, count);
+            limits.fail(UNKNOWN, count);
         });
-        if let Some(invalid) = outcomes.failed.get(INVALID).copied() {
-            outcomes.misunderstood.insert(INVALID, invalid);
+        let of_one = |method: &Method| of(std::slice::from_ref(method));
+        let mut all = [of_one(checks), of_one(reports), checks_of_envoy, limits];
+        for outcomes in &mut all {
+            // All of them.
+            if let Some(invalid) = outcomes.failed.get(INVALID).copied() {
+                outcomes.misunderstood.insert(INVALID, invalid);
+            }
         }
-        outcomes
+        all
     }
 }
 
@@ -250,53 +279,92 @@ fn status_named(name: &str) -> &'static str {
 
 /// The time over which [`RecentOutcomes`] looks back.
 const RECENT: Duration = Duration::from_secs(30);
+/// It looks back further until there are so many calls: that nobody calls is no sign that calls are answered.
+const MANY: u64 = 20;
+/// But not further than this.
+const LONG_PAST: Duration = Duration::from_secs(600);
 /// Looks in shorter intervals are not kept.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Fewer failures tell nothing about the calls to come.
 const FEWEST: u64 = 3;
+/// What the calls of each service are called. One service may fail beside others that answer.
+const SERVICES: [&str; 4] = ["checks", "reports", "checks of Envoy", "rate-limit calls"];
 
-/// The calls of the last half minute, to tell when most of them fail.
+/// The last calls of each service, to tell when most of them fail.
 #[derive(Debug)]
 pub struct RecentOutcomes {
     counters: CallCounters,
     shedding: Shedding,
-    looks: VecDeque<(Instant, Outcomes)>,
+    /// Of each service when, and what had become of its calls until then.
+    looks: [VecDeque<(Instant, Outcomes)>; SERVICES.len()],
+    /// When, and how many calls had been shed until then.
+    shed: VecDeque<(Instant, u64)>,
 }
 
 impl RecentOutcomes {
     /// Of the calls from now on.
     pub fn new(metrics: &Arc<Metrics>, shedding: Shedding) -> Self {
-        Self { counters: CallCounters::new(metrics), shedding, looks: VecDeque::new() }
+        let counters = CallCounters::new(metrics);
+        Self { counters, shedding, looks: Default::default(), shed: VecDeque::new() }
     }
 
     /// Forgets the calls so far, whose failures have another reason that is told.
     pub fn forget(&mut self) {
-        self.looks.clear();
+        self.looks.iter_mut().for_each(VecDeque::clear);
+        self.shed.clear();
     }
 
-    /// Errors: that most calls of the last half minute failed, or were left unanswered, and how. To be called regularly. Calls that cannot be
-    /// understood do not count.
+    /// Errors: that most calls of a service failed, or were left unanswered, and how: of the last half minute, or of the last twenty if those are
+    /// more and no older than ten minutes. To be called regularly. Calls that cannot be understood do not count.
     pub fn look(&mut self, now: Instant) -> Result<(), String> {
-        let outcomes = self.counters.outcomes();
-        while self.looks.get(1).is_some_and(|(then, _)| now.saturating_duration_since(*then) >= RECENT) {
-            self.looks.pop_front();
+        let shed = self.counters.shed.get();
+        forget_old(&mut self.shed, now, |_| true);
+        let shed_lately = self.shed.front().map_or(0, |(_, before)| shed - before);
+        keep(&mut self.shed, now, shed);
+        let mut failing = Vec::new();
+        for ((looks, outcomes), name) in self.looks.iter_mut().zip(self.counters.by_service()).zip(SERVICES) {
+            forget_old(looks, now, |earlier| outcomes.calls - earlier.calls >= MANY);
+            let recent = looks.front().map(|(_, earlier)| outcomes.since(earlier));
+            failing.extend(recent.and_then(|recent| mostly_failed(name, &recent)));
+            keep(looks, now, outcomes);
         }
-        let recent = self.looks.front().map(|(_, earlier)| outcomes.since(earlier));
-        let is_due = |(last, _): &(Instant, Outcomes)| now.saturating_duration_since(*last) >= INTERVAL;
-        if self.looks.back().is_none_or(is_due) {
-            self.looks.push_back((now, outcomes));
+        if failing.is_empty() {
+            return Ok(());
         }
-        recent.map_or(Ok(()), |recent| mostly_answered(&recent, self.shedding))
+        let mut why = failing.join("; ");
+        if shed_lately > 0 && self.shedding == Shedding::Enforce {
+            why += &format!("; load shedding refused {shed_lately}");
+        }
+        Err(why)
     }
 }
 
-fn mostly_answered(recent: &Outcomes, shedding: Shedding) -> Result<(), String> {
+/// Forgets the looks before the one that is to be compared with: the last that is old enough, if `has_many` calls came after it.
+fn forget_old<T>(looks: &mut VecDeque<(Instant, T)>, now: Instant, has_many: impl Fn(&T) -> bool) {
+    let is_old = |(then, earlier): &(Instant, T)| {
+        let age = now.saturating_duration_since(*then);
+        age >= LONG_PAST || (age >= RECENT && has_many(earlier))
+    };
+    while looks.get(1).is_some_and(is_old) {
+        looks.pop_front();
+    }
+}
+
+/// Adds a look, unless the last one was just now.
+fn keep<T>(looks: &mut VecDeque<(Instant, T)>, now: Instant, look: T) {
+    if looks.back().is_none_or(|(last, _)| now.saturating_duration_since(*last) >= INTERVAL) {
+        looks.push_back((now, look));
+    }
+}
+
+/// That most calls of a service failed, and how; `None` if they did not.
+fn mostly_failed(service: &str, recent: &Outcomes) -> Option<String> {
     let misunderstood = recent.not_understood();
     let calls = recent.calls.saturating_sub(misunderstood);
     let failures = recent.failures() - misunderstood;
     let lost = failures + recent.unanswered;
     if lost < FEWEST || lost * 2 <= calls {
-        return Ok(());
+        return None;
     }
     let of_status = |(status, count): (&&'static str, &u64)| {
         let count = count.saturating_sub(recent.misunderstood.get(status).copied().unwrap_or_default());
@@ -306,14 +374,11 @@ fn mostly_answered(recent: &Outcomes, shedding: Shedding) -> Result<(), String> 
     if recent.unanswered > 0 {
         parts.push(format!("{} whose callers left before the answer", recent.unanswered));
     }
-    let mut why = format!("{lost} of the last {calls} calls failed: {}", parts.join(", "));
-    if recent.shed > 0 && shedding == Shedding::Enforce {
-        why += &format!("; load shedding refused {}", recent.shed);
-    }
+    let mut why = format!("{lost} of the last {calls} {service} failed: {}", parts.join(", "));
     if recent.allowed > 0 {
         why += &format!("; {} of them were allowed, by errorMode or shadow mode", recent.allowed);
     }
-    Err(why)
+    Some(why)
 }
 
 #[cfg(test)]
@@ -383,7 +448,7 @@ mod tests {
         record(&metrics, MIXER_CHECK, 14, 1);
         record(&metrics, MIXER_CHECK, 1, 1);
         metrics.counter(Family::LoadSheddingThrottled, &[]).add(3);
-        let why = "4 of the last 4 calls failed: 3 UNAVAILABLE, 1 whose callers left before the answer; \
+        let why = "4 of the last 4 checks failed: 3 UNAVAILABLE, 1 whose callers left before the answer; \
                    load shedding refused 3";
         assert_eq!(recent.look(at(3)), Err(why.to_owned()));
         record(&metrics, MIXER_CHECK, 0, 4);
@@ -395,6 +460,33 @@ mod tests {
         record(&metrics, MIXER_CHECK, 13, 3);
         assert!(recent.look(at(7)).is_err());
         assert!(recent.look(at(35)).is_err());
-        assert_eq!(recent.look(at(40)), Ok(()), "they are long past");
+        assert!(recent.look(at(200)).is_err(), "that nobody calls is no sign that calls are answered");
+        record(&metrics, MIXER_CHECK, 0, 4);
+        assert_eq!(recent.look(at(201)), Ok(()));
+        record(&metrics, MIXER_CHECK, 13, 9);
+        assert!(recent.look(at(202)).is_err());
+        assert!(recent.look(at(700)).is_err());
+        assert_eq!(recent.look(at(900)), Ok(()), "they are long past");
+    }
+
+    #[test]
+    fn a_service_that_fails_beside_others_is_told() {
+        let metrics = Arc::new(Metrics::new());
+        let mut recent = RecentOutcomes::new(&metrics, Shedding::Disabled);
+        let start = Instant::now();
+        assert_eq!(recent.look(start), Ok(()));
+        record(&metrics, ENVOY_CHECKS[0], 0, 1000);
+        record(&metrics, MIXER_REPORT, 0, 1000);
+        record(&metrics, ENVOY_LIMITS[0], 0, 8);
+        metrics.counter(Family::BridgeRateLimits, &["shop", ALLOWED]).add(8);
+        let why = "8 of the last 8 rate-limit calls failed: 8 UNKNOWN; 8 of them were allowed, by errorMode or shadow mode";
+        assert_eq!(recent.look(start + INTERVAL), Err(why.to_owned()));
+        // One each eleven seconds is no less.
+        let mut recent = RecentOutcomes::new(&metrics, Shedding::Disabled);
+        let slow = (0..8).map(|n| {
+            record(&metrics, MIXER_CHECK, 13, 1);
+            recent.look(start + Duration::from_secs(11 * n))
+        });
+        assert!(slow.last().unwrap().is_err());
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! | component | degraded while |
 //! | --- | --- |
-//! | `calls` | most calls of the last half minute failed |
+//! | `calls` | most of the last calls of a service failed |
 //! | `config-cache` | the cache of the last good configuration is not what it should be |
 //! | `configuration` | resources serve in their previous version, or what has an error does not serve |
 //! | `enforcement` | checks or rate limits are answered OK whatever was decided: shadow mode |
