@@ -51,13 +51,13 @@ fn limits_and_quotas_of_checks_lead_to_their_source() {
     };
     let routes = page("/routesz/");
     for wanted in [
-        link("web.ratelimit.ratelimit", "limits.yaml", 1),
-        link("shop.ratelimit.ratelimit", "shop.yaml", 1),
+        link("web.ratelimit.ratelimit", "limits.yaml", 3),
+        link("shop.ratelimit.ratelimit", "shop.yaml", 3),
         link("default.envoybridge.istio-system", "policy.yaml", 20),
     ] {
         assert!(routes.contains(&wanted), "{wanted}: {routes}");
     }
-    assert!(page("/quotaz/").contains(&link("web.ratelimit.ratelimit", "limits.yaml", 1)));
+    assert!(page("/quotaz/").contains(&link("web.ratelimit.ratelimit", "limits.yaml", 3)));
     assert_eq!(http("GET", &url("/configz/resource?name=web.ratelimit.ratelimit"), "").unwrap().status, 200);
 
     let quotas = get_json(&url("/quotaj/"));

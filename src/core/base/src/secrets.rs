@@ -70,7 +70,7 @@ const MAX_NAME: usize = 4 << 10;
 
 /// Whether a value with this name must be masked: the name of an attribute, header, field, environment variable or flag.
 /// Letter case, separators and percent-encoding make no difference. `key` alone is no secret: entries of maps and descriptors have it.
-/// A name of more than [`MAX_NAME`] bytes is taken for one without a look at it.
+/// A name of more than 4 KiB is taken for one without a look at it.
 pub fn is_secret(name: &str) -> bool {
     if name.len() < MIN_NAME || name.len() > MAX_NAME {
         return name.len() > MAX_NAME;

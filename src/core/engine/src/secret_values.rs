@@ -95,8 +95,8 @@ fn text_of(value: Value<'_>) -> String {
 /// Most bytes of an error of a request in the log.
 const MAX_LOGGED: usize = 1 << 10;
 
-/// An error of a request as the log may have it: its beginning, without the secret values of the request. Cost: that of
-/// [`mask_beginning`], for what the log takes alone.
+/// An error of a request as the log may have it: its beginning, without the secret values of the request. Cost: a
+/// look at the names of the request and a search for its secret values, of each its first bytes.
 pub fn for_log(error: impl std::fmt::Display, bag: &AttributeBag<'_>, names: &SecretNames) -> String {
     let shown = mask_beginning(&error.to_string(), MAX_LOGGED, bag, names);
     if shown.goes_on { shown.text + "…" } else { shown.text }

@@ -80,7 +80,7 @@ impl SocketWatch {
         Self { file: Arc::new(file), looks: Looks::default(), since: Mutex::default() }
     }
 
-    /// Begins a [check](SocketFile::check), whose result is told by `tell`, unless one goes on. One that hangs for [`HANGS`] is told.
+    /// Begins a [check](SocketFile::check), whose result is told by `tell`, unless one goes on. One that hangs for 10 s is told.
     pub fn look(&self, tell: impl Fn(Result<(), String>) + Clone + Send + 'static) {
         let (file, of_look) = (Arc::clone(&self.file), tell.clone());
         let look = move || {

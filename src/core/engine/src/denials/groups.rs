@@ -14,7 +14,7 @@ use mixer_base::secrets::{Beginning, MASKED, Window, is_secret};
 use mixer_base::shard;
 use mixer_base::time::Moment;
 
-/// Most groups of a shard. Beyond it, of the [`YOUNG`] with the fewest denials the one gives way that was not denied for the longest time. Callers
+/// Most groups of a shard. Beyond it, of the 32 with the fewest denials the one gives way that was not denied for the longest time. Callers
 /// who make up names push out each other: not what was denied often, nor what is denied again before so many others are. Its denials go on to
 /// count for what refused them, as `OTHERS`.
 pub const MAX_GROUPS: usize = 128;
