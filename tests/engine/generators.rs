@@ -601,7 +601,7 @@ spec: {actions: [{handler: known, instances: [token]}]}
         let published = stage.runtime.load_full();
         let denials = published.denials.list(&published.routes.snapshot().vocabulary);
         let shown: Vec<_> = denials.iter().map(|denial| (denial.cached, denial.message.as_str())).collect();
-        let message = "known.handler.istio-system:*** is not whitelisted";
+        let message = "known.istio-system:*** is not whitelisted";
         assert_eq!(shown, [(has_cache, message), (false, message)]);
     }
 }
