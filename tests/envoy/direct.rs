@@ -25,8 +25,8 @@ use mixer_wire::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitRespo
 use prost::Message as _;
 use serde_json::Value;
 
-use crate::support::Server;
 use crate::support::rpc::Client;
+use crate::support::{Server, ServerBuilder};
 
 pub(crate) const AUTHORIZATION: &str = "/envoy.service.auth.v3.Authorization/Check";
 pub(crate) const LIMITS: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -46,13 +46,22 @@ impl Setting {
     }
 
     pub(crate) fn on(text: &str, arguments: &[&str]) -> Self {
+        Self::of(text, arguments, |server| server)
+    }
+
+    /// Of a server that is called by its own name.
+    pub(crate) fn native(text: &str) -> Self {
+        Self::of(text, &[], ServerBuilder::native)
+    }
+
+    fn of(text: &str, arguments: &[&str], called: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let policy = directory.path().join("policy");
         std::fs::create_dir(&policy).expect("it is writable");
         std::fs::write(policy.join("policy.yaml"), text).expect("it is writable");
         let place = directory.path().display().to_string();
         let arguments: Vec<String> = arguments.iter().map(|a| a.replace("$DIRECTORY", &place)).collect();
-        let server = Server::on(&policy).with(&arguments).start();
+        let server = called(Server::on(&policy).with(&arguments)).start();
         Self { directory, server }
     }
 

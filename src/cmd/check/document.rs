@@ -14,7 +14,13 @@ pub(super) fn document(finished: &FinishedCall<CheckResult>, quotas: &Quotas) ->
     let response = match &finished.answer.response {
         Ok(response) => response,
         Err(error) => {
-            return json!({"apiVersion": "mixer/v1", "kind": "CheckResult", "rpc": error.document(finished.latency)});
+            let rpc = error.document(finished.latency);
+            let mut document = json!({"apiVersion": "mixer/v1", "kind": "CheckResult", "rpc": rpc});
+            if let (Some(members), Some(Ok(found))) = (document.as_object_mut(), &finished.answer.explanation)
+            {
+                members.insert("explanation".to_owned(), json!(found));
+            }
+            return document;
         }
     };
     let precondition = response.precondition.as_ref();

@@ -103,7 +103,7 @@ fn what_envoy_gets_where_the_evaluation_fails_is_told() {
         ("{errorMode: delegate}", by_filter, "`errorMode: delegate`"),
         ("{}", by_filter, "`errorMode: delegate`, the default"),
     ] {
-        let served = Setting::on(&(with_check(settings) + &failing), &[]);
+        let served = Setting::native(&(with_check(settings) + &failing));
         let by = format!("{setting} ({}:15)", served.directory.path().join("policy/policy.yaml").display());
         let first = "`mixer.dev/on-error` on the rule or its handler would come first";
         let explanation = explained(&served);
@@ -115,16 +115,16 @@ fn what_envoy_gets_where_the_evaluation_fails_is_told() {
         assert_eq!(why.ends_with(&passes), settings == "{errorMode: open}", "{why}");
     }
     let panicking = failing.replace("outcome: ERROR", "outcome: PANIC");
-    let served = Setting::on(&(with_check("{errorMode: open}") + &panicking), &[]);
+    let served = Setting::native(&(with_check("{errorMode: open}") + &panicking));
     let refused = "a call of Envoy is refused with INTERNAL, whatever `errorMode` is: a handler panicked";
     assert_eq!(explained(&served)["forEnvoy"], serde_json::json!([refused]));
     // What the rule says of failures comes first.
     for (policy, code) in [("allow", 0), ("deny", 7)] {
-        let annotated = failing.replace(
-            "name: broken, namespace",
-            &format!("name: broken, annotations: {{mixer.dev/on-error: {policy}}}, namespace"),
-        );
-        let served = Setting::on(&(with_check("{errorMode: open}") + &annotated), &[]);
+        // The rule is the last.
+        let (before, after) = failing.rsplit_once("name: broken, namespace").expect("a rule");
+        let annotated =
+            format!("{before}name: broken, annotations: {{mixer.dev/on-error: {policy}}}, namespace{after}");
+        let served = Setting::native(&(with_check("{errorMode: open}") + &annotated));
         let explanation = explained(&served);
         assert_eq!(explanation["decision"]["code"], code, "{explanation}");
         assert!(explanation.get("forEnvoy").is_none(), "{explanation}");
