@@ -70,7 +70,7 @@ const ATTACKS: [&str; 50] = [
     "denials with 1 000 secrets",
     "denials with 230 000 parameters",
     "denials of callers with names of 1 MB",
-    "denials with 4 000 entries of a long name",
+    "denials with 1 900 entries of a long name",
     "slow readers",
     "INITIAL_WINDOW_SIZE",
     "dynamic tables",

@@ -66,7 +66,7 @@ fn attack(name: &'static str, request: fn(usize) -> mixer::CheckRequest) {
         let attacker = move || {
             round += 1;
             match code(&client.check(requests.get(round % 8).expect("it is one of them"), None))? {
-                5 => Ok(()),
+                7 => Ok(()),
                 code => Err(format!("code {code}")),
             }
         };
@@ -104,9 +104,9 @@ fn denied_requests_of_callers_with_names_of_a_megabyte() {
 }
 
 #[test]
-fn denied_requests_with_four_thousand_entries_below_a_long_name() {
-    attack("denials with 4 000 entries of a long name", |_| {
-        let entries = (0..4000).map(|at| (format!("token{at}"), "a".repeat(150)));
+fn denied_requests_with_very_many_entries_below_a_long_name() {
+    attack("denials with 1 900 entries of a long name", |_| {
+        let entries = (0..1900).map(|at| (format!("token{at}"), "a".repeat(150)));
         denied([text("source.name", "a".repeat(4000)), map("n".repeat(3300), entries.collect())])
     });
 }
