@@ -373,7 +373,7 @@ impl ReportErrors {
             0 => None,
             _ if left_out == 0 => Some(join_errors(shown)),
             count => {
-                let mut text = format!("{count} errors occurred:");
+                let mut text = format!("{count} error{} occurred:", if count == 1 { "" } else { "s" });
                 for error in shown {
                     text.push_str(SEPARATOR);
                     text.push_str(error.as_ref());

@@ -112,8 +112,8 @@ pub struct Unanswered<'m> {
     pub received: usize,
     /// Whether it was refused before anything was done for it.
     pub is_refused: bool,
-    /// The status of an error that its message cannot be understood, whatever it is answered with.
-    misunderstood: Option<Code>,
+    /// The status of an error that its message cannot be understood, and whether it has too much, which is a refusal if it is answered.
+    misunderstood: Option<(Code, bool)>,
 }
 
 impl<'m> Unanswered<'m> {
@@ -145,8 +145,8 @@ impl<'m> Unanswered<'m> {
     /// Notes whether the call was refused before anything was done for it, and whether its message cannot be understood.
     pub fn note<T>(&mut self, result: &Result<T, GrpcError>) {
         self.is_refused = result.as_ref().is_err_and(|error| error.is_refusal);
-        self.misunderstood =
-            result.as_ref().err().filter(|error| error.is_misunderstood).map(|error| error.code);
+        let error = result.as_ref().err().filter(|error| error.is_misunderstood);
+        self.misunderstood = error.map(|error| (error.code, error.is_of_size));
     }
 
     /// Records the call with its status, latency, and the bytes of its messages.
@@ -168,8 +168,11 @@ impl<'m> Unanswered<'m> {
     fn record(&self, code: Code, took: Duration, sent: usize) {
         if let Some(counters) = self.counters {
             counters.record(code as i32, took, self.received, sent);
-            if let Some(code) = self.misunderstood {
-                counters.misunderstood(code as i32);
+            // What is no failed call is not to be taken from those.
+            if let Some((status, is_of_size)) = self.misunderstood
+                && (code != Code::Ok || !is_of_size)
+            {
+                counters.misunderstood(status as i32);
             }
         }
     }

@@ -105,9 +105,13 @@ impl Outcomes {
         self.failed.values().sum()
     }
 
-    /// The number of calls whose message cannot be understood.
-    pub fn not_understood(&self) -> u64 {
-        self.misunderstood.values().sum::<u64>().min(self.failures())
+    /// The failed calls whose message can be understood, by the name of their status.
+    fn understood(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let of = |(status, count): (&&'static str, &u64)| {
+            let misunderstood = self.misunderstood.get(status).copied().unwrap_or_default();
+            (*status, count.saturating_sub(misunderstood))
+        };
+        self.failed.iter().map(of).filter(|(_, count)| *count > 0)
     }
 
     fn fail(&mut self, status: &'static str, count: u64) {
@@ -359,18 +363,15 @@ fn keep<T>(looks: &mut VecDeque<(Instant, T)>, now: Instant, look: T) {
 
 /// That most calls of a service failed, and how; `None` if they did not.
 fn mostly_failed(service: &str, recent: &Outcomes) -> Option<String> {
-    let misunderstood = recent.not_understood();
-    let calls = recent.calls.saturating_sub(misunderstood);
-    let failures = recent.failures() - misunderstood;
+    let failures: u64 = recent.understood().map(|(_, count)| count).sum();
+    // Those of other statuses hide no failure.
+    let calls = recent.calls.saturating_sub(recent.failures() - failures);
     let lost = failures + recent.unanswered;
     if lost < FEWEST || lost * 2 <= calls {
         return None;
     }
-    let of_status = |(status, count): (&&'static str, &u64)| {
-        let count = count.saturating_sub(recent.misunderstood.get(status).copied().unwrap_or_default());
-        (count > 0).then(|| format!("{count} {status}"))
-    };
-    let mut parts: Vec<String> = recent.failed.iter().filter_map(of_status).collect();
+    let mut parts: Vec<String> =
+        recent.understood().map(|(status, count)| format!("{count} {status}")).collect();
     if recent.unanswered > 0 {
         parts.push(format!("{} whose callers left before the answer", recent.unanswered));
     }
@@ -467,6 +468,19 @@ mod tests {
         assert!(recent.look(at(202)).is_err());
         assert!(recent.look(at(700)).is_err());
         assert_eq!(recent.look(at(900)), Ok(()), "they are long past");
+    }
+
+    /// Callers choose how many messages cannot be understood.
+    #[test]
+    fn what_cannot_be_understood_hides_no_failure_of_another_status() {
+        let metrics = Arc::new(Metrics::new());
+        let mut recent = RecentOutcomes::new(&metrics, Shedding::Disabled);
+        let start = Instant::now();
+        assert_eq!(recent.look(start), Ok(()));
+        record(&metrics, MIXER_CHECK, 13, 10);
+        (0..1000).for_each(|_| metrics.rpc(MIXER_CHECK).misunderstood(8));
+        let why = "10 of the last 10 checks failed: 10 INTERNAL";
+        assert_eq!(recent.look(start + INTERVAL), Err(why.to_owned()));
     }
 
     #[test]

@@ -98,9 +98,9 @@ pub async fn check<'t: 'a, 'a>(
     protocol: Protocol,
 ) -> Result<CheckOutcome, DispatchError> {
     let secrets = &*table.snapshot().secrets;
-    let made_secrets = SecretValues::made(bag, secrets).map(Arc::new);
-    if let (Some(trace), Some(made)) = (context.trace, &made_secrets) {
-        trace.borrow_mut().made_secrets = Some(Arc::clone(made));
+    let made_secrets = || SecretValues::made(bag, secrets).map(Arc::new);
+    if let Some(trace) = context.trace {
+        trace.borrow_mut().made_secrets = made_secrets();
     }
     let rules = table.select(RuleKind::Check, bag);
     let mut matched = ArenaVec::new_in(bag.arena());
@@ -136,13 +136,19 @@ pub async fn check<'t: 'a, 'a>(
         combiner.cover_failure();
     }
     let mut outcome = combiner.finish(depends_on_map);
-    outcome.made_secrets = made_secrets;
     if let Some(trace) = context.trace {
         trace.borrow_mut().allowed = outcome.allowed;
     }
     if outcome.status.code == 0 {
         let rules = table.select(RuleKind::Headers, bag);
         add_header_changes(rules, bag, &outputs, &mut outcome, protocol, (secrets, context))?;
+    }
+    // What says nothing of the request repeats none of them.
+    if !outcome.status.message.is_empty() || outcome.directive.is_some() {
+        outcome.made_secrets = match context.trace {
+            Some(trace) => trace.borrow().made_secrets.clone(),
+            None => made_secrets(),
+        };
     }
     Ok(outcome)
 }
