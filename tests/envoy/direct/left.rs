@@ -67,8 +67,10 @@ fn checks_whose_callers_leave_are_counted_once_logged_and_tell_of_the_handler() 
         assert!(leave(&setting, &mut client, AUTHORIZATION, check_request("/hang", "ann")), "no answer");
     }
     let check_of_envoy = "envoy.service.auth.v3.Authorization/Check";
-    let all = counted(&setting, &of_calls(check_of_envoy, "CANCELLED"), 3);
-    assert_eq!(value(&all, r#"bridge_check_total{code="CANCELLED",result="error"}"#), 3, "{all}");
+    counted(&setting, &of_calls(check_of_envoy, "CANCELLED"), 3);
+    let latencies = format!("grpc_io_server_server_latency_count{{grpc_server_method=\"{check_of_envoy}\"}}");
+    counted(&setting, &latencies, 3);
+    let all = counted(&setting, r#"bridge_check_total{code="CANCELLED",result="error"}"#, 3);
     let failed = all.lines().find(|line| {
         line.starts_with("mixer_runtime_dispatches_total{")
             && [r#"error="true""#, r#"handler="hang.istio-system""#].iter().all(|label| line.contains(label))
@@ -77,8 +79,6 @@ fn checks_whose_callers_leave_are_counted_once_logged_and_tell_of_the_handler() 
     let of_rule =
         all.lines().find(|line| line.starts_with("mixer_rule_errors_total{") && line.contains("\"hang."));
     assert!(of_rule.is_some_and(|line| line.ends_with(" 3")), "{of_rule:?}");
-    let latencies = format!("grpc_io_server_server_latency_count{{grpc_server_method=\"{check_of_envoy}\"}}");
-    assert_eq!(value(&all, &latencies), 3, "{all}");
     counted(&setting, DEGRADED, 1);
 
     // One that is answered is counted as before.
@@ -122,8 +122,8 @@ fn checks_of_mixer_and_rate_limits_whose_callers_leave_are_counted() {
 
     assert!(leave(&setting, &mut client, LIMITS, super::limit_request("silent")), "no answer");
     let method = "envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-    let all = counted(&setting, &of_calls(method, "CANCELLED"), 1);
-    assert_eq!(value(&all, r#"bridge_ratelimit_total{domain="shop",result="error"}"#), 1, "{all}");
+    counted(&setting, &of_calls(method, "CANCELLED"), 1);
+    counted(&setting, r#"bridge_ratelimit_total{domain="shop",result="error"}"#, 1);
     let written = wait_for(DEADLINE, || Some(setting.lines("log")).filter(|lines| lines.len() == 2));
     let lines = written.unwrap_or_else(|| panic!("{:?}", setting.lines("log")));
     for (line, method) in lines.iter().zip(["check", "limit"]) {
@@ -146,8 +146,9 @@ fn checks_over_http_whose_callers_leave_are_counted() {
     stream.set_nonblocking(true).expect("a socket");
     assert!(stream.read(&mut [0; 100]).is_err(), "no answer");
     drop(stream);
-    let all = counted(&setting, &of_calls("ext_authz.http/Check", "CANCELLED"), 1);
-    assert_eq!(value(&all, r#"bridge_check_total{code="CANCELLED",result="error"}"#), 1, "{all}");
+    // Which of them is counted first is not said.
+    counted(&setting, &of_calls("ext_authz.http/Check", "CANCELLED"), 1);
+    counted(&setting, r#"bridge_check_total{code="CANCELLED",result="error"}"#, 1);
     counted(&setting, DEGRADED, 1);
 }
 
