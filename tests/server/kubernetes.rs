@@ -193,14 +193,19 @@ fn the_service_of_the_destination_decides() {
     let names_rule = |why: &String| why.contains("resources: [services], verbs: [list, watch]");
     let told = wait_for(DEADLINE, || stage.degradation().filter(names_rule));
     assert!(told.is_some(), "{:?}", stage.degradation());
-    for ip in [[10, 0, 0, 1], [10, 0, 0, 2], [10, 96, 0, 1], [10, 9, 9, 9]] {
+    let request = |ip: [u8; 4]| {
         let attributes = Attributes::from([("destination.ip".to_owned(), Attribute::Bytes(ip.to_vec()))]);
         let attributes = Some(encode_alone(&attributes, Words::of_message()));
-        let request = wire::CheckRequest { attributes, ..Default::default() };
-        let error = stage.client.check(&request, None).unwrap_err();
+        wire::CheckRequest { attributes, ..Default::default() }
+    };
+    for ip in [[10, 0, 0, 1], [10, 0, 0, 2], [10, 96, 0, 1], [10, 9, 9, 9]] {
+        let error = stage.client.check(&request(ip), None).unwrap_err();
         assert!(error.to_string().contains("the services of the cluster are not known yet"), "{error}");
     }
     stage.api.fail(None);
+    let known = wait_for(DEADLINE, || stage.client.check(&request([10, 0, 0, 1]), None).ok());
+    assert!(known.is_some(), "{}", stage.server.log());
+    // The last call was no failure.
     stage.recovers();
     for (ip, wanted) in
         [([10, 0, 0, 1], 0), ([10, 96, 0, 1], 0), ([10, 0, 0, 2], 7), ([10, 96, 0, 2], 7), ([10, 9, 9, 9], 7)]

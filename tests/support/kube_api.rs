@@ -182,7 +182,7 @@ impl KubeApi {
 
     /// Listens again, on the same port.
     pub(crate) fn resume(&mut self) {
-        let listener = std::net::TcpListener::bind(self.address).unwrap();
+        let listener = bound(self.address);
         listener.set_nonblocking(true).unwrap();
         self.address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
@@ -666,5 +666,17 @@ async fn events(
             () = sleep_until(last.unwrap_or(bookmark)), if last.is_some() => {}
             () = sender.closed() => return,
         }
+    }
+}
+
+/// Listens at an address. While nobody did, a connection of another test may have got its port for a moment.
+fn bound(address: SocketAddr) -> std::net::TcpListener {
+    let end = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        match std::net::TcpListener::bind(address) {
+            Ok(listener) => return listener,
+            Err(error) => assert!(std::time::Instant::now() < end, "{address}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

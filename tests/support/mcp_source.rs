@@ -126,7 +126,8 @@ impl McpSource {
 
     /// Listens again, on the same port.
     pub(crate) fn resume(&mut self) {
-        let listener = std::net::TcpListener::bind(self.address).unwrap();
+        let bound = super::wait_for(super::DEADLINE, || std::net::TcpListener::bind(self.address).ok());
+        let listener = bound.expect("no other test keeps its port");
         listener.set_nonblocking(true).unwrap();
         self.address = listener.local_addr().unwrap();
         let (stop, mut stopped) = watch::channel(false);
