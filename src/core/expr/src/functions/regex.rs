@@ -9,6 +9,7 @@ mod size;
 mod translate;
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use bumpalo::Bump;
@@ -249,25 +250,43 @@ struct Cached {
 }
 
 /// Patterns computed at run time.
-#[derive(Default)]
 struct Computed {
     /// By source. Seeded: callers choose patterns.
-    patterns: HashMap<Box<[u8]>, Cached>,
-    /// Size of the compiled patterns.
+    patterns: HashMap<Rc<[u8]>, Cached>,
+    /// Their sources, in any order.
+    sources: Vec<Rc<[u8]>>,
+    /// Size of the compiled patterns and their sources.
     bytes: usize,
+    random: fastrand::Rng,
+}
+
+impl Default for Computed {
+    fn default() -> Self {
+        Self { patterns: HashMap::default(), sources: Vec::new(), bytes: 0, random: fastrand::Rng::new() }
+    }
 }
 
 impl Computed {
-    /// Makes room for a pattern. What gives way is chosen by the hash of its text, as good as by chance: patterns that are used in turn, and are
-    /// more than there is room for, would all give way before they are used again if the oldest did.
+    /// Makes room for a pattern. What gives way is chosen at random: patterns that are used in turn, and are more than there is room for, would
+    /// all give way before they are used again if the oldest did, and what nobody uses any more would stay if a place in the table decided.
     fn make_room(&mut self, bytes: usize) {
-        while !self.patterns.is_empty()
-            && (self.patterns.len() >= MAX_CACHED || self.bytes + bytes > MAX_CACHED_BYTES)
+        while !self.sources.is_empty()
+            && (self.sources.len() >= MAX_CACHED || self.bytes + bytes > MAX_CACHED_BYTES)
         {
-            let Some(gone) = self.patterns.keys().next().cloned() else { return };
+            let gone = self.sources.swap_remove(self.random.usize(..self.sources.len()));
             let freed = self.patterns.remove(&gone).map_or(0, |cached| cached.bytes);
             self.bytes = self.bytes.saturating_sub(freed);
         }
+    }
+
+    fn insert(&mut self, pattern: &[u8], compiled: Result<Regex, PatternError>, bytes: usize) {
+        // Its source, and an error that repeats it.
+        let bytes = bytes + 2 * pattern.len();
+        self.make_room(bytes);
+        self.bytes += bytes;
+        let source = Rc::<[u8]>::from(pattern);
+        self.sources.push(Rc::clone(&source));
+        self.patterns.insert(source, Cached { compiled, bytes });
     }
 }
 
@@ -323,10 +342,7 @@ fn with_computed<R>(pattern: &[u8], look: impl FnOnce(&Result<Regex, PatternErro
                 Ok((regex, bytes)) => (Ok(regex), bytes),
                 Err(error) => (Err(error), 0),
             };
-            let bytes = bytes + 2 * pattern.len();
-            cache.make_room(bytes);
-            cache.bytes += bytes;
-            cache.patterns.insert(pattern.into(), Cached { compiled, bytes });
+            cache.insert(pattern, compiled, bytes);
         }
         cache.patterns.get(pattern).map(|cached| look(&cached.compiled))
     })
@@ -498,6 +514,27 @@ mod tests {
             patterns.iter().for_each(|pattern| assert_eq!(matches(pattern.as_bytes(), b"/"), Ok(false)));
         }
         assert_eq!(compiled(), patterns.len());
+    }
+
+    /// Whatever was there once, what is used comes to stay.
+    #[test]
+    fn patterns_that_nobody_uses_any_more_give_way() {
+        let mut cache = Computed { random: fastrand::Rng::with_seed(7), ..Computed::default() };
+        let mut use_once = |pattern: String| {
+            let is_new = !cache.patterns.contains_key(pattern.as_bytes());
+            if is_new {
+                cache.insert(pattern.as_bytes(), Err(PatternError::Invalid(String::new())), 0);
+            }
+            assert_eq!(cache.patterns.len(), cache.sources.len());
+            is_new
+        };
+        for number in 0..20_000 {
+            use_once(format!("once {number}"));
+        }
+        let mut rounds = || (0..200).filter(|number| use_once(format!("^/api/{number}$"))).count();
+        assert_eq!(rounds(), 200);
+        let later = (0..20).map(|_| rounds()).last();
+        assert_eq!(later, Some(0));
     }
 
     #[test]
