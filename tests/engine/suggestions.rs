@@ -14,8 +14,9 @@ use crate::refusal::good;
 use crate::stage::{Answer, Files, Stage};
 
 /// Codes that only `validate` and `doctor` would know otherwise.
-const CODES: [&str; 17] = [
+const CODES: [&str; 18] = [
     "adapter-config",
+    "attribute-unmapped",
     "denier-allows",
     "denier-code",
     "denier-validity",

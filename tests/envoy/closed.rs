@@ -1,7 +1,7 @@
 //! What a caller makes fail, and what cannot be charged, opens nothing.
 
-use crate::direct::Setting;
-use crate::support::free_port;
+use crate::direct::{AUTHORIZATION, LIMITS, Setting};
+use crate::support::{DEADLINE, free_port, http, wait_for};
 use crate::unknown::{Asked, DENIED, EXHAUSTED, MANIFEST, QUOTA, bridge, limit, validated};
 
 /// INVALID_ARGUMENT.
@@ -38,11 +38,24 @@ spec: {match: '\"(?i)attack\".matches(request.body.text | \"\")', actions: [{han
     }
 }
 
-/// A quota whose backend is not there, and what descriptors get for it.
-fn limited(handler: &str, settings: &str) -> Result<bool, tonic::Status> {
+/// The quota with another handler.
+fn charged_by(handler: &str) -> String {
     let rule = QUOTA.replace("NAMESPACE", "istio-system");
     let start = rule.find("kind: handler").zip(rule.find("---\nkind: instance")).expect("the parts");
-    let rule = format!("{}{handler}{}", &rule[..start.0], &rule[start.1..]);
+    format!("{}{handler}{}", &rule[..start.0], &rule[start.1..])
+}
+
+/// A handler whose calls fail.
+fn failing(annotations: &str) -> String {
+    format!(
+        "kind: handler\nmetadata: {{name: memory, namespace: istio-system{annotations}}}\n\
+         spec: {{compiledAdapter: drill, params: {{outcome: ERROR}}}}\n"
+    )
+}
+
+/// A quota whose backend is not there, and what descriptors get for it.
+fn limited(handler: &str, settings: &str) -> Result<bool, tonic::Status> {
+    let rule = charged_by(handler);
     let quotas = "quotas: [{domain: d, entries: {k: '*'}, quota: calls}]";
     let bridge = bridge(&format!("{{ratelimit: {{{quotas}{settings}}}}}"));
     let setting = Setting::on(&format!("{MANIFEST}{rule}{bridge}"), &NATIVE);
@@ -59,25 +72,19 @@ fn limited(handler: &str, settings: &str) -> Result<bool, tonic::Status> {
 /// The filter of Envoy allows by default what is an error.
 #[test]
 fn a_limit_that_cannot_be_charged_is_over() {
-    let broken = |annotations: &str| {
-        format!(
-            "kind: handler\nmetadata: {{name: memory, namespace: istio-system{annotations}}}\n\
-             spec: {{compiledAdapter: drill, params: {{outcome: ERROR}}}}\n"
-        )
-    };
     let redis = format!(
         "kind: handler\nmetadata: {{name: memory, namespace: istio-system}}\n\
          spec: {{compiledAdapter: redisquota, params: {{redisServerUrl: \"127.0.0.1:{}\", connectionPoolSize: 1, \
          quotas: [{{name: calls.instance.istio-system, maxAmount: 9, validDuration: 60s}}]}}}}\n",
         free_port()
     );
-    assert!(!limited(&broken(""), "").expect("an answer"));
+    assert!(!limited(&failing(""), "").expect("an answer"));
     assert!(!limited(&redis, "").expect("an answer"), "Redis is not there");
     let told = limited(&redis, ", errorMode: delegate").expect_err("an error");
     assert_eq!(told.code(), tonic::Code::Unavailable, "{told}");
     assert!(limited(&redis, ", errorMode: open").expect("an answer"), "on purpose");
     let allows = ", annotations: {mixer.dev/on-error: allow}";
-    assert!(limited(&broken(allows), "").expect("an answer"), "on purpose");
+    assert!(limited(&failing(allows), "").expect("an answer"), "on purpose");
 }
 
 /// A condition that fails decides nothing: neither that the quota is charged, nor that it is granted.
@@ -436,4 +443,32 @@ fn a_request_that_is_too_large_is_refused_in_every_mode() {
             assert!(limit(&mut client, "d", ("k", "v")).expect("an answer"), "{mode}");
         }
     }
+}
+
+/// Callers choose what they send, and operators are called for what the server cannot do.
+#[test]
+fn calls_that_are_refused_for_what_they_send_are_no_failures() {
+    let large = "x".repeat(100 << 10);
+    let quotas = "quotas: [{domain: d, entries: {k: '*'}, quota: calls}]";
+    let bridge = bridge(&format!("{{check: {{enabled: false}}, ratelimit: {{{quotas}}}}}"));
+    let policy = format!("{MANIFEST}{}{bridge}", charged_by(&failing("")));
+    let setting = Setting::on(&policy, &["--config-on-error=keep-last", "--maxMessageSize=65536"]);
+    let mut client = setting.client();
+    for _ in 0..10 {
+        let status = client.call(AUTHORIZATION, Vec::new(), None).expect_err("the service is disabled");
+        assert_eq!(status.code(), tonic::Code::Unimplemented, "{status}");
+        let status = client.call(LIMITS, vec![0xff], None).expect_err("it is no message");
+        assert_eq!(status.code(), tonic::Code::Internal, "{status}");
+        assert!(!limit(&mut client, "d", ("k", &large)).expect("an answer"));
+    }
+    for _ in 0..5 {
+        assert!(!limit(&mut client, "d", ("k", "v")).expect("an answer"), "its quota cannot be charged");
+    }
+    let told = || {
+        let answer = http("GET", &setting.server.monitoring_url("/readyz?verbose"), "").expect("an answer");
+        let state: serde_json::Value = serde_json::from_str(&answer.body).expect("JSON");
+        state["degraded"]["calls"]["why"].as_str().map(str::to_owned)
+    };
+    let told = wait_for(DEADLINE, told).expect("calls are degraded");
+    assert_eq!(told, "5 of the last 5 rate-limit calls failed: 5 UNKNOWN");
 }

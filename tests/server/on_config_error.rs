@@ -801,6 +801,74 @@ fn what_a_change_removes_is_logged() {
     assert!(line.contains("warn") && line.contains("deny.yaml"), "{line}");
 }
 
+/// Two attributes by which rules refuse, one of them in an instance, and one that is only reported.
+const MAPPED: &str = "kind: attributemanifest
+metadata: {name: own, namespace: istio-system}
+spec: {attributes: {request.level: {valueType: INT64}, request.note: {valueType: STRING}, request.tenant: {valueType: STRING}}}
+---
+kind: handler
+metadata: {name: deny, namespace: istio-system}
+spec: {compiledAdapter: denier, params: {status: {code: 7}}}
+---
+kind: handler
+metadata: {name: list, namespace: istio-system}
+spec: {compiledAdapter: listchecker, params: {overrides: [eve], blacklist: true}}
+---
+kind: handler
+metadata: {name: log, namespace: istio-system}
+spec: {compiledAdapter: stdio}
+---
+kind: instance
+metadata: {name: nothing, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+kind: instance
+metadata: {name: tenant, namespace: istio-system}
+spec: {compiledTemplate: listentry, params: {value: request.tenant | \"\"}}
+---
+kind: instance
+metadata: {name: line, namespace: istio-system}
+spec: {compiledTemplate: logentry, params: {severity: '\"info\"', variables: {note: request.note | \"\"}}}
+---
+kind: rule
+metadata: {name: levels, namespace: istio-system}
+spec: {match: (request.level | 0) > 5, actions: [{handler: deny, instances: [nothing]}]}
+---
+kind: rule
+metadata: {name: tenants, namespace: istio-system}
+spec: {actions: [{handler: list, instances: [tenant]}]}
+---
+kind: rule
+metadata: {name: log, namespace: istio-system}
+spec: {actions: [{handler: log, instances: [line]}]}
+---
+kind: attributemapping
+metadata: {name: own, namespace: istio-system}
+spec:
+  mappings:
+  - {attribute: request.reason, from: {queryParameter: reason}}
+";
+
+#[test]
+fn a_mapping_that_a_change_removes_is_logged_if_calls_may_be_refused_by_its_attribute() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let of = |name: &str| format!("  - {{attribute: request.{name}, from: {{queryParameter: {name}}}}}\n");
+    let mapped = format!("{MAPPED}{}{}{}", of("level"), of("note"), of("tenant"));
+    let file = directory.path().join("policy.yaml");
+    std::fs::write(&file, &mapped).expect("writable");
+    let server = Server::on(directory.path()).native().start();
+    edit(&file, &mapped, MAPPED);
+    for name in ["level", "tenant"] {
+        server.wait_for_log(&format!(
+            "removed: request.{name} of own.attributemapping.istio-system, by which calls may have been refused"
+        ));
+    }
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("removed: request.level")).unwrap_or_default();
+    assert!(line.contains("warn") && line.contains("policy.yaml"), "{line}");
+    assert!(!log.contains("removed: request.note"), "it is only reported: {log}");
+}
+
 #[test]
 fn a_server_without_any_configuration_is_degraded() {
     let directory = tempfile::tempdir().expect("a directory");

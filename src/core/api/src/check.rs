@@ -73,7 +73,7 @@ pub(super) fn decode<'a>(
 ) -> Result<CheckRequest<'a>, GrpcError> {
     let request = CheckRequest::decode_bounded(body, limits.quotas, arena).map_err(GrpcError::of_request)?;
     check_global_word_count(request.global_word_count)
-        .map_err(|error| GrpcError::misunderstood(Code::Internal, error.to_string()))?;
+        .map_err(|error| GrpcError::invalid(Code::Internal, error.to_string()))?;
     Ok(request)
 }
 

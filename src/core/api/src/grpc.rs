@@ -63,14 +63,15 @@ pub struct GrpcError {
     pub is_of_size: bool,
     /// Whether the call was refused before anything was decided or delivered for it: how long it took tells nothing of the calls that are served.
     pub is_refusal: bool,
-    /// Whether the message cannot be understood, which is up to its caller and tells nothing of the server.
-    pub is_misunderstood: bool,
+    /// Whether the call was refused for what its caller sent, before anything was evaluated: its message cannot be read or understood, or its
+    /// service is turned off. That tells nothing of the server.
+    pub is_invalid: bool,
 }
 
 impl GrpcError {
     /// A status with this code and message.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), is_of_size: false, is_refusal: false, is_misunderstood: false }
+        Self { code, message: message.into(), is_of_size: false, is_refusal: false, is_invalid: false }
     }
 
     /// A status with this code and message for a call that was refused before anything was decided or delivered for it.
@@ -78,14 +79,14 @@ impl GrpcError {
         Self { is_refusal: true, ..Self::new(code, message) }
     }
 
-    /// A status with this code and message for a message that cannot be understood.
-    pub fn misunderstood(code: Code, message: impl Into<String>) -> Self {
-        Self { is_misunderstood: true, ..Self::refused(code, message) }
+    /// A status with this code and message for a call that is refused for what its caller sent, before anything was evaluated.
+    pub fn invalid(code: Code, message: impl Into<String>) -> Self {
+        Self { is_invalid: true, ..Self::refused(code, message) }
     }
 
     /// A status with this code and message for a message of which there is too much.
     fn of_size(code: Code, message: impl Into<String>) -> Self {
-        Self { is_of_size: true, ..Self::misunderstood(code, message) }
+        Self { is_of_size: true, ..Self::invalid(code, message) }
     }
 
     /// INTERNAL for a call that panicked. The cause is in the log: it may contain what other callers sent.
@@ -99,7 +100,7 @@ impl GrpcError {
             DecodeError::TooManyElements { .. }
             | DecodeError::TooManyFields { .. }
             | DecodeError::LongValues { .. } => Self::of_size(Code::InvalidArgument, error.to_string()),
-            _ => Self::misunderstood(Code::Internal, format!("grpc: error unmarshalling request: {error}")),
+            _ => Self::invalid(Code::Internal, format!("grpc: error unmarshalling request: {error}")),
         }
     }
 
@@ -107,7 +108,7 @@ impl GrpcError {
     pub(crate) fn of_request(error: RequestError) -> Self {
         match error {
             RequestError::Undecodable(error) => Self::undecodable(error),
-            other => Self::misunderstood(Code::InvalidArgument, other.to_string()),
+            other => Self::invalid(Code::InvalidArgument, other.to_string()),
         }
     }
 

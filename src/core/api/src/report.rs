@@ -96,7 +96,7 @@ async fn deliver<'a>(
     mut pace: Pace<'_>,
 ) -> Result<(), GrpcError> {
     check_global_word_count(request.global_word_count)
-        .map_err(|error| GrpcError::misunderstood(Code::Internal, error.to_string()))?;
+        .map_err(|error| GrpcError::invalid(Code::Internal, error.to_string()))?;
     let CallScope { published, context, arena } = scope;
     let vocabulary = &published.routes.snapshot().vocabulary;
     let mut errors = ReportErrors::default();
@@ -115,7 +115,8 @@ async fn deliver<'a>(
     let Some(text) = errors.text() else { return Ok(()) };
     tracing::error!(target: "api", "Report failed: {}", errors.logged());
     let code = if errors.is_stopping { Code::Unavailable } else { Code::Unknown };
-    Err(GrpcError::new(code, errors.message().unwrap_or(text)))
+    let is_invalid = errors.are_of_sender();
+    Err(GrpcError { is_invalid, ..GrpcError::new(code, errors.message().unwrap_or(text)) })
 }
 
 /// Delivers a long report slice by slice. Between two of them the call has no memory for records, and other long calls have their turn.
@@ -173,7 +174,7 @@ async fn deliver_slice<'a>(
                 end.is_reached(bag.arena())
             }
             Err(error) => {
-                errors.extend([error.to_string()]);
+                errors.extend_undecodable(error.to_string());
                 next_record(context.trace);
                 false
             }
@@ -279,6 +280,8 @@ pub struct ReportErrors {
     /// Bytes of the kept texts.
     bytes: usize,
     count: usize,
+    /// How many of them are records that cannot be decoded.
+    undecodable: usize,
     /// Whether something was not delivered because the server stops.
     is_stopping: bool,
 }
@@ -302,6 +305,17 @@ impl ReportErrors {
             }
             self.keep(error);
         }
+    }
+
+    /// Adds a record that cannot be decoded.
+    fn extend_undecodable(&mut self, error: String) {
+        self.undecodable += 1;
+        self.extend([error]);
+    }
+
+    /// Whether all failures are records that cannot be decoded, which is up to their sender.
+    fn are_of_sender(&self) -> bool {
+        self.undecodable == self.count
     }
 
     fn keep(&mut self, mut error: String) {

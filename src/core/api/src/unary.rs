@@ -112,8 +112,8 @@ pub struct Unanswered<'m> {
     pub received: usize,
     /// Whether it was refused before anything was done for it.
     pub is_refused: bool,
-    /// The status of an error that its message cannot be understood, and whether it has too much, which is a refusal if it is answered.
-    misunderstood: Option<(Code, bool)>,
+    /// If it is refused for what its caller sent: the status that says so, and whether the cause is how much that is.
+    invalid: Option<(Code, bool)>,
 }
 
 impl<'m> Unanswered<'m> {
@@ -123,15 +123,7 @@ impl<'m> Unanswered<'m> {
         shedder: Option<&'m LoadShedder>,
         started: Instant,
     ) -> Self {
-        Self {
-            counters,
-            shedder,
-            started,
-            arrival_micros: 0,
-            received: 0,
-            is_refused: false,
-            misunderstood: None,
-        }
+        Self { counters, shedder, started, arrival_micros: 0, received: 0, is_refused: false, invalid: None }
     }
 
     /// Its message is there: what it takes from now on is a sample for load shedding.
@@ -142,11 +134,16 @@ impl<'m> Unanswered<'m> {
         }
     }
 
-    /// Notes whether the call was refused before anything was done for it, and whether its message cannot be understood.
+    /// Notes whether the call was refused before anything was done for it, and whether for what its caller sent.
     pub fn note<T>(&mut self, result: &Result<T, GrpcError>) {
         self.is_refused = result.as_ref().is_err_and(|error| error.is_refusal);
-        let error = result.as_ref().err().filter(|error| error.is_misunderstood);
-        self.misunderstood = error.map(|error| (error.code, error.is_of_size));
+        let error = result.as_ref().err().filter(|error| error.is_invalid);
+        self.invalid = error.map(|error| (error.code, error.is_of_size));
+    }
+
+    /// Notes that the call is refused for what its caller sent, and that its answer is a denial.
+    pub fn note_denied(&mut self) {
+        self.invalid = Some((Code::Ok, false));
     }
 
     /// Records the call with its status, latency, and the bytes of its messages.
@@ -168,11 +165,10 @@ impl<'m> Unanswered<'m> {
     fn record(&self, code: Code, took: Duration, sent: usize) {
         if let Some(counters) = self.counters {
             counters.record(code as i32, took, self.received, sent);
-            // What is no failed call is not to be taken from those.
-            if let Some((status, is_of_size)) = self.misunderstood
-                && (code != Code::Ok || !is_of_size)
-            {
-                counters.misunderstood(status as i32);
+            if let Some((status, is_of_size)) = self.invalid {
+                // One of too much that is answered is a refusal, and no failed call.
+                let counted = if code == Code::Ok && is_of_size { Code::Ok } else { status };
+                counters.record_invalid(counted as i32);
             }
         }
     }
@@ -187,6 +183,10 @@ impl<'m> Unanswered<'m> {
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
         let took = self.started.elapsed();
+        if self.received == 0 {
+            // Nothing waited for the server.
+            self.invalid = Some((Code::Cancelled, false));
+        }
         self.record(Code::Cancelled, took, 0);
         if self.received > 0 {
             self.sample(took);
@@ -223,6 +223,41 @@ mod tests {
         };
         assert!(is_shed(7, false) && is_shed(7, true));
         assert!(!is_shed(0, true), "nothing was done for it");
+    }
+
+    #[test]
+    fn calls_that_are_refused_for_what_they_send_are_counted_as_that() {
+        let metrics = Metrics::new();
+        let counters = metrics.rpc("istio.mixer.v1.Mixer/Check");
+        let call = |received: usize| {
+            let mut call = Unanswered::new(Some(&counters), None, Instant::now());
+            call.received = received;
+            call
+        };
+        let invalid = || counters.invalid().filter(|(_, count)| *count > 0).collect::<Vec<_>>();
+        let end = |error: GrpcError, answer: Result<Bytes, GrpcError>| {
+            let mut call = call(7);
+            call.note::<Bytes>(&Err(error));
+            call.end(Duration::ZERO, &answer);
+        };
+        let overloaded = GrpcError::refused(Code::Unavailable, "overloaded");
+        end(overloaded.clone(), Err(overloaded));
+        drop(call(7));
+        assert!(invalid().is_empty(), "the server is the cause, or may be");
+        drop(call(0));
+        let undecodable = GrpcError::invalid(Code::Internal, "no message");
+        end(undecodable.clone(), Err(undecodable.clone()));
+        end(undecodable, Ok(Bytes::from_static(&grpc::EMPTY_MESSAGE)));
+        assert_eq!(invalid(), [("CANCELLED", 1), ("INTERNAL", 2)]);
+        let size =
+            || GrpcError { is_of_size: true, ..GrpcError::invalid(Code::ResourceExhausted, "too large") };
+        end(size(), Err(size()));
+        end(size(), Ok(Bytes::from_static(&grpc::EMPTY_MESSAGE)));
+        let mut denied = call(0);
+        denied.note_denied();
+        denied.end_with(Code::NotFound, Duration::ZERO, 0);
+        let expected = [("OK", 2), ("CANCELLED", 1), ("RESOURCE_EXHAUSTED", 1), ("INTERNAL", 2)];
+        assert_eq!(invalid(), expected, "an answer to what is too large is a denial");
     }
 
     #[test]

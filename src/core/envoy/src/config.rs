@@ -79,6 +79,8 @@ pub struct EnvoyConfig {
     failure_mode: Option<FailureMode>,
     /// Whether there is any resource for Envoy.
     is_configured: bool,
+    /// Whether there are settings or mappings, and checks are enabled: requests of Envoy are expected to be checked.
+    has_checks: bool,
     /// The problem of requests without a namespace, unless the configuration names one in another way than by `defaultNamespace`: that
     /// they are refused.
     namespace_problem: Option<Diagnostic>,
@@ -364,6 +366,10 @@ impl ExtensionConfig for EnvoyConfig {
 
     fn incomplete(&self, attribute: &str) -> Option<IncompleteAttribute> {
         pitfall::incomplete(self, attribute)
+    }
+
+    fn unmapped(&self, attribute: &str, value_type: ValueType) -> Option<IncompleteAttribute> {
+        pitfall::unmapped(self, attribute, value_type)
     }
 
     fn constant_dimension(&self, quota: &str, attributes: &[&str]) -> Option<ConstantDimension> {

@@ -218,23 +218,28 @@ impl Endpoint {
     ) -> (Code, HttpResponse) {
         call.is_refused = true;
         // For Envoy 503 is an error, so that its failure mode decides, and every other status is an answer.
-        let refused_since = |code: Code, status: StatusCode, text: &str, why: &str| {
+        let mut refused_since = |code: Code, status: StatusCode, text: &str, why: &str| {
             let error = GrpcError::new(code, why);
             let is_denied = status != StatusCode::SERVICE_UNAVAILABLE;
+            if is_denied {
+                call.note_denied();
+            }
             self.service.undecided_http(is_denied, &error, &head.headers, || {
                 check_request(&head.method, path, &head.headers, None, &Bytes::new()).encode_to_vec()
             });
             (code, plain(status, text))
         };
-        let refused = |code, status, text: &str| refused_since(code, status, text, text.trim_end());
         if has_two_hosts(head) {
-            return refused(Code::InvalidArgument, StatusCode::BAD_REQUEST, TWO_HOSTS);
+            let why = TWO_HOSTS.trim_end();
+            return refused_since(Code::InvalidArgument, StatusCode::BAD_REQUEST, TWO_HOSTS, why);
         }
         let (check, source) = {
             let published = self.shared.runtime().load();
             // Before routing.
             if let Some(why) = &published.told {
-                return refused(Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE, &nothing_serves(why));
+                let text = nothing_serves(why);
+                let (code, status) = (Code::Unavailable, StatusCode::SERVICE_UNAVAILABLE);
+                return refused_since(code, status, &text, text.trim_end());
             }
             let snapshot = published.routes.snapshot();
             let config = config_of(snapshot);

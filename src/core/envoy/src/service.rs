@@ -360,7 +360,7 @@ fn require_enabled(enabled: bool, what: &str) -> Result<(), GrpcError> {
     if enabled {
         return Ok(());
     }
-    Err(GrpcError::refused(Code::Unimplemented, format!("{what} are disabled by the envoybridge resource")))
+    Err(GrpcError::invalid(Code::Unimplemented, format!("{what} are disabled by the envoybridge resource")))
 }
 
 fn now() -> Timestamp {

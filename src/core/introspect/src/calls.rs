@@ -18,8 +18,8 @@ pub(super) struct CallsInfo {
     calls: u64,
     failed: u64,
     failed_by_status: BTreeMap<&'static str, u64>,
-    /// Those of them whose message cannot be understood.
-    misunderstood_by_status: BTreeMap<&'static str, u64>,
+    /// Calls that were refused for what their caller sent, by the status with which they count: `OK` if the answer is a denial.
+    invalid_by_status: BTreeMap<&'static str, u64>,
     /// Failed calls of Envoy that `errorMode` or shadow mode allowed, and those that `errorMode` denied.
     failed_allowed: u64,
     failed_denied: u64,
@@ -57,7 +57,7 @@ pub(super) fn json(server: &Server) -> CallsInfo {
         unanswered_per_second: trend.unanswered.now(),
         shed_per_second: trend.shed.now(),
         failed_by_status: trend.outcomes.failed,
-        misunderstood_by_status: trend.outcomes.misunderstood,
+        invalid_by_status: trend.outcomes.invalid,
         methods,
     }
 }
@@ -151,8 +151,10 @@ fn reason(status: &str) -> (&'static str, &'static str, &'static str) {
             "/latencyz/",
             "Latency",
         ),
-        "INVALID_ARGUMENT" => ("the message cannot be understood", "/callerz/", "Callers"),
-        "UNIMPLEMENTED" => ("the service is turned off", "/configz/", "Configuration"),
+        "INVALID_ARGUMENT" => ("the call was refused for what its caller sent", "/callerz/", "Callers"),
+        "UNIMPLEMENTED" => {
+            ("the service is turned off, or the message is compressed", "/configz/", "Configuration")
+        }
         "UNKNOWN" => ("a rate limit could not be evaluated, or reports failed", "/handlerz/", "Handlers"),
         _ => ("the status is that of a handler", "/handlerz/", "Handlers"),
     }
@@ -175,8 +177,8 @@ fn reasons(server: &Server, outcomes: &Outcomes) -> Markup {
                             td data-label="Reason" {
                                 (why)
                                 @if *status == "UNAVAILABLE" && withheld { "; " strong { "no configuration serves now" } }
-                                @if let Some(count) = outcomes.misunderstood.get(status).filter(|_| *status != "INVALID_ARGUMENT") {
-                                    "; the message of " (format::count(*count)) " cannot be understood"
+                                @if let Some(count) = outcomes.invalid.get(status).filter(|_| *status != "INVALID_ARGUMENT") {
+                                    "; " (format::count(*count)) " were refused for what their caller sent"
                                 }
                             }
                             td { a href=(path) { (page) } }

@@ -19,7 +19,7 @@ const ENVOY_LIMITS: [&str; 2] =
 const OK: &str = "OK";
 /// The status of calls whose caller left before the answer.
 const CANCELLED: &str = "CANCELLED";
-/// The status of calls that cannot be understood, which is up to their caller.
+/// The status of calls that are refused for what their caller sent.
 const INVALID: &str = "INVALID_ARGUMENT";
 const UNKNOWN: &str = "UNKNOWN";
 
@@ -87,8 +87,9 @@ pub struct Outcomes {
     pub calls: u64,
     /// Those that failed, by the name of their status. Those of Envoy that `errorMode` or shadow mode decided about are among them.
     pub failed: BTreeMap<&'static str, u64>,
-    /// Those of the failed ones whose message cannot be understood, likewise.
-    pub misunderstood: BTreeMap<&'static str, u64>,
+    /// Those that were refused for what their caller sent, before anything was evaluated, by the status with which they count: that of the failed
+    /// call, `CANCELLED` for one that broke off, `OK` for one that is answered with a denial.
+    pub invalid: BTreeMap<&'static str, u64>,
     /// Failed calls of Envoy that `errorMode` or shadow mode allowed.
     pub allowed: u64,
     /// Failed calls of Envoy that `errorMode` denied.
@@ -105,13 +106,28 @@ impl Outcomes {
         self.failed.values().sum()
     }
 
-    /// The failed calls whose message can be understood, by the name of their status.
-    fn understood(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let of = |(status, count): (&&'static str, &u64)| {
-            let misunderstood = self.misunderstood.get(status).copied().unwrap_or_default();
-            (*status, count.saturating_sub(misunderstood))
-        };
-        self.failed.iter().map(of).filter(|(_, count)| *count > 0)
+    /// Without the invalid calls. Those of one status hide no failure of another one.
+    fn valid(mut self) -> Self {
+        for (status, invalid) in &self.invalid {
+            let mut left = *invalid;
+            let mut leave_out = |calls: &mut u64| {
+                let taken = left.min(*calls);
+                left -= taken;
+                *calls -= taken;
+                self.calls = self.calls.saturating_sub(taken);
+            };
+            match *status {
+                OK => self.calls = self.calls.saturating_sub(*invalid),
+                // Where `errorMode` answers a call that broke off, it is a failed one.
+                CANCELLED => {
+                    self.failed.get_mut(CANCELLED).into_iter().for_each(&mut leave_out);
+                    leave_out(&mut self.unanswered);
+                }
+                status => self.failed.get_mut(status).into_iter().for_each(leave_out),
+            }
+        }
+        self.failed.retain(|_, calls| *calls > 0);
+        self
     }
 
     fn fail(&mut self, status: &'static str, count: u64) {
@@ -125,9 +141,9 @@ impl Outcomes {
         let completed = method.completed();
         self.calls += completed.values().sum::<u64>();
         self.unanswered += completed.get(CANCELLED).copied().unwrap_or_default();
-        for (status, count) in method.counters.not_understood() {
+        for (status, count) in method.counters.invalid() {
             if count > 0 && status != INVALID {
-                *self.misunderstood.entry(status).or_default() += count;
+                *self.invalid.entry(status).or_default() += count;
             }
         }
         for (status, count) in completed {
@@ -140,8 +156,8 @@ impl Outcomes {
     fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         other.failed.iter().for_each(|(status, count)| self.fail(status, *count));
-        for (status, count) in &other.misunderstood {
-            *self.misunderstood.entry(*status).or_default() += count;
+        for (status, count) in &other.invalid {
+            *self.invalid.entry(*status).or_default() += count;
         }
         self.allowed += other.allowed;
         self.denied += other.denied;
@@ -160,7 +176,7 @@ impl Outcomes {
         Self {
             calls: since(self.calls, earlier.calls),
             failed: by_status(&self.failed, &earlier.failed),
-            misunderstood: by_status(&self.misunderstood, &earlier.misunderstood),
+            invalid: by_status(&self.invalid, &earlier.invalid),
             allowed: since(self.allowed, earlier.allowed),
             denied: since(self.denied, earlier.denied),
             unanswered: since(self.unanswered, earlier.unanswered),
@@ -270,7 +286,7 @@ impl CallCounters {
         for outcomes in &mut all {
             // All of them.
             if let Some(invalid) = outcomes.failed.get(INVALID).copied() {
-                outcomes.misunderstood.insert(INVALID, invalid);
+                outcomes.invalid.insert(INVALID, invalid);
             }
         }
         all
@@ -319,7 +335,8 @@ impl RecentOutcomes {
     }
 
     /// Errors: that most calls of a service failed, or were left unanswered, and how: of the last half minute, or of the last twenty if those are
-    /// more and no older than ten minutes. To be called regularly. Calls that cannot be understood do not count.
+    /// more and no older than ten minutes. To be called regularly. Calls that are refused for what their caller sent count neither as failed nor
+    /// as all.
     pub fn look(&mut self, now: Instant) -> Result<(), String> {
         let shed = self.counters.shed.get();
         forget_old(&mut self.shed, now, |_| true);
@@ -327,9 +344,9 @@ impl RecentOutcomes {
         keep(&mut self.shed, now, shed);
         let mut failing = Vec::new();
         for ((looks, outcomes), name) in self.looks.iter_mut().zip(self.counters.by_service()).zip(SERVICES) {
-            forget_old(looks, now, |earlier| outcomes.calls - earlier.calls >= MANY);
+            forget_old(looks, now, |earlier| outcomes.since(earlier).valid().calls >= MANY);
             let recent = looks.front().map(|(_, earlier)| outcomes.since(earlier));
-            failing.extend(recent.and_then(|recent| mostly_failed(name, &recent)));
+            failing.extend(recent.and_then(|recent| mostly_failed(name, recent)));
             keep(looks, now, outcomes);
         }
         if failing.is_empty() {
@@ -362,22 +379,21 @@ fn keep<T>(looks: &mut VecDeque<(Instant, T)>, now: Instant, look: T) {
 }
 
 /// That most calls of a service failed, and how; `None` if they did not.
-fn mostly_failed(service: &str, recent: &Outcomes) -> Option<String> {
-    let failures: u64 = recent.understood().map(|(_, count)| count).sum();
-    // Those of other statuses hide no failure.
-    let calls = recent.calls.saturating_sub(recent.failures() - failures);
-    let lost = failures + recent.unanswered;
+fn mostly_failed(service: &str, recent: Outcomes) -> Option<String> {
+    let recent = recent.valid();
+    let (calls, lost) = (recent.calls, recent.failures() + recent.unanswered);
     if lost < FEWEST || lost * 2 <= calls {
         return None;
     }
     let mut parts: Vec<String> =
-        recent.understood().map(|(status, count)| format!("{count} {status}")).collect();
+        recent.failed.iter().map(|(status, count)| format!("{count} {status}")).collect();
     if recent.unanswered > 0 {
         parts.push(format!("{} whose callers left before the answer", recent.unanswered));
     }
     let mut why = format!("{lost} of the last {calls} {service} failed: {}", parts.join(", "));
     if recent.allowed > 0 {
-        why += &format!("; {} of them were allowed, by errorMode or shadow mode", recent.allowed);
+        let allowed = recent.allowed.min(recent.failures());
+        why += &format!("; {allowed} of them were allowed, by errorMode or shadow mode");
     }
     Some(why)
 }
@@ -389,6 +405,11 @@ mod tests {
     fn record(metrics: &Metrics, method: &str, code: i32, count: u32) {
         let counters = metrics.rpc(method);
         (0..count).for_each(|_| counters.record(code, Duration::from_millis(1), 1, 1));
+    }
+
+    fn invalid(metrics: &Metrics, method: &str, code: i32, count: u32) {
+        let counters = metrics.rpc(method);
+        (0..count).for_each(|_| counters.record_invalid(code));
     }
 
     #[test]
@@ -422,7 +443,7 @@ mod tests {
         let expected = Outcomes {
             calls: 15,
             failed: BTreeMap::from([("INTERNAL", 1), ("UNAVAILABLE", 6), ("UNKNOWN", 1)]),
-            misunderstood: BTreeMap::new(),
+            invalid: BTreeMap::new(),
             allowed: 3,
             denied: 1,
             unanswered: 2,
@@ -444,8 +465,8 @@ mod tests {
         assert_eq!(recent.look(at(1)), Ok(()), "two calls are few");
         record(&metrics, MIXER_CHECK, 3, 90);
         record(&metrics, MIXER_REPORT, 13, 90);
-        (0..90).for_each(|_| metrics.rpc(MIXER_REPORT).misunderstood(13));
-        assert_eq!(recent.look(at(2)), Ok(()), "what cannot be understood is up to the caller");
+        invalid(&metrics, MIXER_REPORT, 13, 90);
+        assert_eq!(recent.look(at(2)), Ok(()), "what callers send is up to them");
         record(&metrics, MIXER_CHECK, 14, 1);
         record(&metrics, MIXER_CHECK, 1, 1);
         metrics.counter(Family::LoadSheddingThrottled, &[]).add(3);
@@ -470,17 +491,42 @@ mod tests {
         assert_eq!(recent.look(at(900)), Ok(()), "they are long past");
     }
 
-    /// Callers choose how many messages cannot be understood.
+    /// Callers choose how many calls are invalid.
     #[test]
-    fn what_cannot_be_understood_hides_no_failure_of_another_status() {
+    fn invalid_calls_hide_no_failure() {
         let metrics = Arc::new(Metrics::new());
         let mut recent = RecentOutcomes::new(&metrics, Shedding::Disabled);
         let start = Instant::now();
         assert_eq!(recent.look(start), Ok(()));
         record(&metrics, MIXER_CHECK, 13, 10);
-        (0..1000).for_each(|_| metrics.rpc(MIXER_CHECK).misunderstood(8));
+        // Of another status, and answered with a denial.
+        invalid(&metrics, MIXER_CHECK, 8, 1000);
+        record(&metrics, MIXER_CHECK, 0, 1000);
+        invalid(&metrics, MIXER_CHECK, 0, 1000);
         let why = "10 of the last 10 checks failed: 10 INTERNAL";
         assert_eq!(recent.look(start + INTERVAL), Err(why.to_owned()));
+    }
+
+    #[test]
+    fn invalid_calls_are_none() {
+        let metrics = Arc::new(Metrics::new());
+        let mut recent = RecentOutcomes::new(&metrics, Shedding::Disabled);
+        let start = Instant::now();
+        assert_eq!(recent.look(start), Ok(()));
+        record(&metrics, MIXER_CHECK, 0, 10);
+        for code in [1, 2, 4, 8, 12, 13] {
+            record(&metrics, MIXER_CHECK, code, 1000);
+            invalid(&metrics, MIXER_CHECK, code, 1000);
+        }
+        // Checks of Envoy that broke off, which `errorMode` denies.
+        record(&metrics, ENVOY_CHECKS[0], 0, 1000);
+        metrics.counter(Family::BridgeChecks, &["CANCELLED", DENIED]).add(1000);
+        invalid(&metrics, ENVOY_CHECKS[0], 1, 1000);
+        assert_eq!(recent.look(start + INTERVAL), Ok(()));
+        // Callers that left while their calls were evaluated are others.
+        record(&metrics, MIXER_CHECK, 1, 11);
+        let why = "11 of the last 21 checks failed: 11 whose callers left before the answer";
+        assert_eq!(recent.look(start + 2 * INTERVAL), Err(why.to_owned()));
     }
 
     #[test]

@@ -45,7 +45,7 @@ where
         && let Some(frame) = body.frame().await
     {
         let frame =
-            frame.map_err(|e| GrpcError::new(Code::Cancelled, format!("the request broke off: {e}")))?;
+            frame.map_err(|e| GrpcError::invalid(Code::Cancelled, format!("the request broke off: {e}")))?;
         let Ok(data) = frame.into_data() else { continue };
         if data.is_empty() {
             continue;
@@ -68,7 +68,7 @@ where
     }
     let mut framed = first.unwrap_or_else(|| rest.into_bytes());
     if expected_length(&framed) != Some(framed.len()) {
-        return Err(GrpcError::new(Code::Internal, "the request is not one whole gRPC message"));
+        return Err(GrpcError::invalid(Code::Internal, "the request is not one whole gRPC message"));
     }
     framed.advance(PREFIX);
     Ok(framed)
@@ -154,9 +154,9 @@ where
             };
             match frame {
                 None if self.rest.bytes().is_empty() => return Ok(None),
-                None => return Err(GrpcError::new(Code::Internal, "the call ends inside a message")),
+                None => return Err(GrpcError::invalid(Code::Internal, "the call ends inside a message")),
                 Some(Err(e)) => {
-                    return Err(GrpcError::new(Code::Cancelled, format!("the request broke off: {e}")));
+                    return Err(GrpcError::invalid(Code::Cancelled, format!("the request broke off: {e}")));
                 }
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
@@ -180,11 +180,11 @@ where
 /// DEADLINE_EXCEEDED for a message that did not arrive in time.
 fn incomplete_in_time() -> GrpcError {
     let text = "the message was not received in time (grpc-timeout, --receive-timeout)";
-    GrpcError::new(Code::DeadlineExceeded, text)
+    GrpcError::invalid(Code::DeadlineExceeded, text)
 }
 
 fn compressed() -> GrpcError {
-    GrpcError::new(Code::Unimplemented, "compressed messages are not accepted here; send identity")
+    GrpcError::invalid(Code::Unimplemented, "compressed messages are not accepted here; send identity")
 }
 
 fn too_large(length: usize, max_message: usize) -> GrpcError {
@@ -199,7 +199,7 @@ fn check_prefix(framed: &[u8], max_message: usize) -> Result<(), GrpcError> {
     match expected_length(framed) {
         Some(length) if length - PREFIX > max_message => Err(too_large(length - PREFIX, max_message)),
         Some(length) if framed.len() > length => {
-            Err(GrpcError::new(Code::Internal, "more than one message in a unary call"))
+            Err(GrpcError::invalid(Code::Internal, "more than one message in a unary call"))
         }
         _ => Ok(()),
     }
@@ -287,6 +287,22 @@ mod tests {
         let mut idle = Messages::new(Frames::of(&[&[0, 0, 0, 0, 0]], false), 100, Duration::from_secs(3));
         assert!(idle.next().await.unwrap().is_some());
         assert!(tokio::time::timeout(Duration::from_secs(1000), idle.next()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_no_message_is_up_to_its_sender() {
+        for (frames, ends, code) in [
+            (&[&[1, 0, 0, 0, 1, 7][..]][..], true, Code::Unimplemented),
+            (&[&[0, 0, 0, 0, 1, 7, 8][..]][..], true, Code::Internal),
+            (&[&[0, 0, 0, 0, 2, 7][..]][..], true, Code::Internal),
+            (&[&[0, 0, 0, 0, 101][..]][..], true, Code::ResourceExhausted),
+            (&[&[0, 0, 0, 0, 2, 7][..]][..], false, Code::DeadlineExceeded),
+        ] {
+            let due = Instant::now() + Duration::from_secs(3);
+            let mut body = Frames::of(frames, ends);
+            let error = read_message_by(&mut body, 100, due).await.unwrap_err();
+            assert_eq!((error.code, error.is_invalid), (code, true), "{error}");
+        }
     }
 
     #[tokio::test]

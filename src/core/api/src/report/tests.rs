@@ -132,6 +132,18 @@ async fn deliveries_count_for_what_recent_ones_took() {
     assert!(pace.delivery_work(100) < 110, "{}", pace.delivery_work(100));
 }
 
+#[tokio::test]
+async fn records_that_cannot_be_decoded_are_up_to_their_sender() {
+    // The second record refers to a word that the message lacks.
+    let report = Bytes::from_static(&[0x0a, 0, 0x0a, 6, 0x12, 4, 8, 9, 16, 9]);
+    let error = worker().report(report, None).await.expect_err("it is not whole");
+    assert_eq!((error.code, error.is_invalid, error.is_refusal), (Code::Unknown, true, false), "{error}");
+    let mut errors = ReportErrors::default();
+    errors.extend_undecodable("a record".to_owned());
+    errors.extend(["a handler".to_owned()]);
+    assert!(!errors.are_of_sender(), "a handler failed as well");
+}
+
 #[test]
 fn a_message_of_many_failures_fits_the_headers_of_a_response() {
     let errors = |texts: Vec<String>| {

@@ -164,8 +164,8 @@ impl DispatchCounters {
 #[derive(Debug)]
 pub struct RpcCounters {
     completed: ShardedCounters,
-    /// By the status that says it, those whose message cannot be understood. Not exposed: their status is.
-    misunderstood: ShardedCounters,
+    /// Those that were refused for what their caller sent, by the status that says so. Not exposed: their status is.
+    invalid: ShardedCounters,
     pub(super) latency: Histogram,
     pub(super) received: Histogram,
     pub(super) sent: Histogram,
@@ -175,7 +175,7 @@ impl RpcCounters {
     pub(super) fn new() -> Self {
         Self {
             completed: ShardedCounters::new(rpc_code::COUNT),
-            misunderstood: ShardedCounters::new(rpc_code::COUNT),
+            invalid: ShardedCounters::new(rpc_code::COUNT),
             latency: Histogram::new(Family::RpcLatency),
             received: Histogram::new(Family::RpcBytesReceived),
             sent: Histogram::new(Family::RpcBytesSent),
@@ -192,9 +192,9 @@ impl RpcCounters {
         self.sent.observe(sent as u64);
     }
 
-    /// Notes that the message of a call cannot be understood, which this status says.
-    pub fn misunderstood(&self, code: i32) {
-        self.misunderstood.add(index_of(code), 1);
+    /// Notes that a call was refused for what its caller sent, before anything was evaluated, which this status says; 0 if its answer is a denial.
+    pub fn record_invalid(&self, code: i32) {
+        self.invalid.add(index_of(code), 1);
     }
 
     /// Latencies of calls so far.
@@ -207,9 +207,9 @@ impl RpcCounters {
         by_name(&self.completed)
     }
 
-    /// Those of them whose message cannot be understood, by the name of the status that says it.
-    pub fn not_understood(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        by_name(&self.misunderstood)
+    /// Those of them that were refused for what their caller sent, by the name of the status that says so.
+    pub fn invalid(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        by_name(&self.invalid)
     }
 }
 

@@ -6,6 +6,7 @@
 //! A configuration is written before it serves, so that no restart, whenever a process ended, serves an older one than that which served
 //! last. One that cannot be written takes away the older one.
 
+mod leftovers;
 mod of_user;
 mod writer;
 
@@ -78,8 +79,10 @@ impl CacheMedium for CacheDirectory {
 
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
-        self.check(effective_user()?)?;
-        let temporary = self.0.join(format!(".{FILE}.{}", std::process::id()));
+        let user = effective_user()?;
+        self.check(user)?;
+        leftovers::remove(&self.0, user);
+        let temporary = self.0.join(leftovers::temporary(std::process::id()));
         // Left behind by a process with the same id.
         let _ = fs::remove_file(&temporary);
         let written = self.replace(&temporary, bytes);
@@ -164,6 +167,7 @@ impl CacheDirectory {
 
     fn replace(&self, temporary: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+        leftovers::claim(&file);
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(temporary, self.0.join(FILE))?;

@@ -157,6 +157,12 @@ pub trait ExtensionConfig: Any + Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Why the requests that it has checked lack an attribute that only a manifest knows, if so: nothing of its configuration sets it.
+    fn unmapped(&self, attribute: &str, value_type: ValueType) -> Option<IncompleteAttribute> {
+        let _ = (attribute, value_type);
+        None
+    }
+
     /// The adapter whose handlers decide by the configuration, if one does.
     fn deciding_adapter(&self) -> Option<&'static str> {
         None

@@ -9,6 +9,7 @@ mod params;
 pub(super) mod place;
 mod shadow;
 mod undecoded;
+mod unmapped;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -107,6 +108,7 @@ fn mistakes_of(snapshot: &Snapshot, ends: &dyn Fn() -> bool) -> Diagnostics {
     unset_names(snapshot, &mut out);
     let rules = snapshot.rules.iter().take_while(|_| !ends());
     rules.for_each(|rule| incomplete_attributes(rule, snapshot, &mut out));
+    unmapped::unmapped(snapshot, ends, &mut out);
     out
 }
 

@@ -4,6 +4,7 @@ use super::descriptors::DescriptorConfig;
 use super::settings::{QuotaRule, StringMatch};
 use super::written::each_field;
 use super::{CompiledMapping, EnvoyConfig, MappedFrom, QuotaSelector, Wildcard};
+use crate::convert::is_standard;
 use crate::known::known_types;
 use mixer_attribute::{CALLER_PRINCIPAL, ValueType};
 use mixer_config::mark::{self, Mark};
@@ -287,10 +288,7 @@ fn is_map(name: &str) -> bool {
 
 /// What checks lack unless Envoy sends bodies.
 pub(super) fn incomplete(config: &EnvoyConfig, name: &str) -> Option<IncompleteAttribute> {
-    let check = &config.settings.check;
-    let is_set = config.mappings.iter().any(|mapping| *mapping.attribute == *name)
-        || check.static_attributes.contains_key(name);
-    if check.include_body || is_set {
+    if config.settings.check.include_body || is_set_by_configuration(config, name) {
         return None;
     }
     let (why, hint) = match name {
@@ -306,6 +304,31 @@ pub(super) fn incomplete(config: &EnvoyConfig, name: &str) -> Option<IncompleteA
         _ => return None,
     };
     Some(IncompleteAttribute { code: "body-not-included", why, hint })
+}
+
+/// That checks lack an attribute of a manifest, unless Envoy is configured to send it by its name.
+pub(super) fn unmapped(
+    config: &EnvoyConfig,
+    name: &str,
+    value_type: ValueType,
+) -> Option<IncompleteAttribute> {
+    // A namespace of metadata is a map of its name.
+    let may_be_metadata = value_type == ValueType::StringMap && !is_standard(name.as_bytes());
+    let is_forwarded = config.settings.check.trust_forwarded_attributes;
+    if !config.has_checks || is_forwarded || may_be_metadata || is_set_by_configuration(config, name) {
+        return None;
+    }
+    Some(IncompleteAttribute {
+        code: "attribute-unmapped",
+        why: "no mapping and no generator sets it, and requests of Envoy lack it unless a context extension has its name",
+        hint: "map it in an attributemapping, with `from: {extension: NAME}` if a context extension sets it",
+    })
+}
+
+/// Whether a mapping or a constant sets an attribute of checks.
+fn is_set_by_configuration(config: &EnvoyConfig, name: &str) -> bool {
+    config.mappings.iter().any(|mapping| *mapping.attribute == *name)
+        || config.settings.check.static_attributes.contains_key(name)
 }
 
 /// Whether the descriptors that a selector takes may set an attribute.

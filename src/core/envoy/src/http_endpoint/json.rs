@@ -31,7 +31,7 @@ pub(super) async fn should_rate_limit(
         Ok(request) => request,
         Err(text) => {
             let response = plain(StatusCode::BAD_REQUEST, &format!("{text}\n"));
-            return (response, Err(GrpcError::misunderstood(Code::Unknown, text)));
+            return (response, Err(GrpcError::invalid(Code::Unknown, text)));
         }
     };
     let caller = CallInfo { principal: CallerPrincipal::Unverified, ..CallInfo::default() };

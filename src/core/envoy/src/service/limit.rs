@@ -125,7 +125,7 @@ impl EnvoyService {
         let is_refused =
             error.is_of_size && published.withheld.is_none() && settings.enabled && !settings.shadow;
         is_refused.then(|| {
-            self.metrics.rate_limit(config, b"", "error_denied");
+            self.metrics.rate_limit(config, b"", "over");
             let (snapshot, arena) = (published.routes.snapshot(), Bump::new());
             // Nothing is read of the call: it is too large.
             let bag = AttributeBag::empty(&snapshot.vocabulary, &arena);
@@ -152,10 +152,10 @@ impl EnvoyService {
         if found > limit {
             let text =
                 format!("the call has {found} descriptors; at most {limit} are allowed (--max-check-quotas)");
-            return Err(GrpcError::misunderstood(Code::InvalidArgument, text));
+            return Err(GrpcError::invalid(Code::InvalidArgument, text));
         }
         let request = RateLimitRequest::read(body, arena).map_err(GrpcError::undecodable)?;
-        let invalid = |text| Err(GrpcError::misunderstood(Code::Unknown, text));
+        let invalid = |text| Err(GrpcError::invalid(Code::Unknown, text));
         if request.domain.is_empty() {
             return invalid("rate limit domain must not be empty");
         }

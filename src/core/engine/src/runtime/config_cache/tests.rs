@@ -206,6 +206,55 @@ fn the_file_is_private_and_replaced_as_a_whole() {
 }
 
 #[test]
+fn what_processes_left_that_ended_while_they_wrote_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let cache = CacheDirectory(directory.path().to_owned());
+    let put = |name: &str| {
+        let file = File::create(directory.path().join(name)).unwrap();
+        file.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
+        file
+    };
+    // Larger than any number of a process.
+    let [ended, other] = [".last-good.cache.4194305", ".last-good.cache.4194306"];
+    put(ended);
+    let locked = put(other);
+    locked.try_lock().unwrap();
+    // That of a process that runs, written just now and long ago.
+    let running = format!(".last-good.cache.{}", std::os::unix::process::parent_id());
+    put(&running);
+    let others = [".last-good.cache.x", ".last-good.cache.", "last-good.cache.4194305", "spill-directories"];
+    others.map(put);
+    std::os::unix::fs::symlink(
+        directory.path().join(others[0]),
+        directory.path().join(".last-good.cache.4194307"),
+    )
+    .unwrap();
+    let left = || {
+        let names = fs::read_dir(directory.path()).unwrap().flatten();
+        let names: BTreeSet<String> = names.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names
+    };
+    let before = left();
+    cache.write(b"configuration").unwrap();
+    let mut expected = before;
+    expected.remove(ended);
+    expected.insert(FILE.to_owned());
+    assert_eq!(left(), expected, "the others are being written, or are something else");
+    drop(locked);
+    let long_ago = std::time::SystemTime::now() - Duration::from_secs(100);
+    File::options()
+        .write(true)
+        .open(directory.path().join(&running))
+        .unwrap()
+        .set_modified(long_ago)
+        .unwrap();
+    cache.write(b"configuration").unwrap();
+    expected.remove(other);
+    expected.remove(&running);
+    assert_eq!(left(), expected);
+}
+
+#[test]
 fn a_cache_beyond_the_bound_is_not_read() {
     let directory = tempfile::tempdir().unwrap();
     let cache = CacheDirectory(directory.path().to_owned());

@@ -84,6 +84,10 @@ impl Assembler<'_> {
             |(_, state): &&(&RawResource, &EnvoyResource)| matches!(state, EnvoyResource::Settings(_));
         let Some((resource, _)) = resources.iter().find(is_settings).or(resources.first()) else { return };
         self.config.is_configured = true;
+        let is_of_checks = |(_, state): &(&RawResource, &EnvoyResource)| {
+            matches!(state, EnvoyResource::Settings(_) | EnvoyResource::Mapping(_))
+        };
+        self.config.has_checks = self.config.settings.check.enabled && resources.iter().any(is_of_checks);
         let settings = &self.config.settings;
         let is_static = SELECTORS.iter().any(|name| settings.check.static_attributes.contains_key(*name));
         if is_static || self.maps_namespace || !settings.check.enabled {
