@@ -6,6 +6,7 @@ use crate::signals::{configuration, on};
 use crate::support::bag::{Attribute, Attributes, Words, encode_alone};
 use crate::support::rpc::{Client, mixer as wire};
 use crate::support::{DEADLINE, Server, http, run_mixer as mixer, sample_configuration, wait_for};
+use crate::tracing::decoding;
 
 /// Why the decision log is degraded; empty if it is not.
 fn why(server: &Server) -> String {
@@ -96,6 +97,36 @@ metadata: {name: page, namespace: istio-system, annotations: {mixer.dev/on-error
 spec: {match: 'uri(request.headers["x-password"] | "http://b") == uri("http://a")', actions: [{handler: refuse, instances: [nothing]}]}
 ---
 apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: mail, namespace: istio-system, annotations: {mixer.dev/on-error: deny}}
+spec: {match: 'email(request.headers["x-token"] | "a@b.c") == email("b@b.c")', actions: [{handler: refuse, instances: [nothing]}]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: value, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: 'request.headers["authorization"]', dimensions: {from: '"x"'}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: headers, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: request.headers, dimensions: {from: '"x"'}}}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: handler
+metadata: {name: series, namespace: istio-system}
+spec:
+  compiledAdapter: prometheus
+  params:
+    metrics:
+    - {instance_name: value.instance.istio-system, name: value, kind: COUNTER, label_names: [from]}
+    - {instance_name: headers.instance.istio-system, name: headers, kind: COUNTER, label_names: [from]}
+---
+apiVersion: config.istio.io/v1alpha2
+kind: rule
+metadata: {name: series, namespace: istio-system}
+spec: {match: 'request.headers["authorization"] != ""', actions: [{handler: series, instances: [value, headers]}]}
+---
+apiVersion: config.istio.io/v1alpha2
 kind: instance
 metadata: {name: seen, namespace: istio-system}
 spec: {compiledTemplate: metric, params: {value: "1", dimensions: {from: 'ip(request.headers["authorization"])'}}}
@@ -126,12 +157,16 @@ metadata: {name: calls, namespace: istio-system}
 spec: {actions: [{handler: limit, instances: [calls]}]}
 "#;
 
-/// Errors repeat what could not be converted: as it is, in quotes with escapes, and cut.
+/// Errors repeat what could not be converted or delivered: as it is, in quotes with escapes, cut, and in part.
 #[test]
-fn no_secret_that_an_error_repeats_is_in_a_log_or_on_a_page() {
+fn no_secret_that_an_error_repeats_is_in_a_log_in_a_span_or_on_a_page() {
     let directory = configuration(CONVERTING);
     let decisions = directory.path().join("decisions");
-    let flags = ["--decision-log", decisions.to_str().expect("UTF-8"), "--decision-log-select", "all"];
+    let collector = decoding();
+    let spans = format!("http://127.0.0.1:{}/api/v2/spans", collector.port);
+    let spans = ["--trace-zipkin-url", &spans, "--trace-sampling-rate", "1"];
+    let log = ["--decision-log", decisions.to_str().expect("UTF-8"), "--decision-log-select", "all"];
+    let flags = [log, spans].concat();
     let mut server = on(&directory).native().with(&flags).start();
     let mut client = Client::new(&server.address()).expect("a client");
     let secrets = [
@@ -139,6 +174,8 @@ fn no_secret_that_an_error_repeats_is_in_a_log_or_on_a_page() {
         "hunter2\"\\x\ty".to_owned(),
         "hunter2\u{e9}\u{1}z".to_owned(),
         "%zzhunter2\"\u{1}".to_owned(),
+        "a@b.c hunter2".to_owned(),
+        "http://an.example/hunter2#of %zz".to_owned(),
         format!("hunter2{}", "b".repeat(4100)),
         "hunter2".repeat(1300),
     ];
@@ -148,7 +185,7 @@ fn no_secret_that_an_error_repeats_is_in_a_log_or_on_a_page() {
         Some(encode_alone(&Attributes::from(named), Words::of_message()))
     };
     for secret in &secrets {
-        for header in ["x-api-key", "x-password"] {
+        for header in ["x-api-key", "x-password", "x-token"] {
             let attributes = attributes(header, secret);
             // Some are addresses of pages.
             client.check(&wire::CheckRequest { attributes, ..Default::default() }, None).expect("an answer");
@@ -166,12 +203,14 @@ fn no_secret_that_an_error_repeats_is_in_a_log_or_on_a_page() {
     let pages = pages.map(|page| http("GET", &server.ctrlz_url(page), "").expect("a page").body);
     assert_eq!(server.terminate(), Ok(Some(0)), "{}", server.log());
     let log = server.log();
-    for told in ["Report failed", "Quota failure"] {
+    for told in ["Report failed", "Quota failure", "failed to report all values", "parsing"] {
         assert!(log.contains(told), "{log}");
     }
     let decisions = std::fs::read_to_string(&decisions).expect("they were written");
     assert!(decisions.contains("could not convert"), "{decisions}");
-    for text in pages.iter().chain([&log, &decisions]) {
+    let spans = collector.printed();
+    assert!(spans.contains("could not convert"), "{spans}");
+    for text in pages.iter().chain([&log, &decisions, &spans]) {
         let shown = text.find("hunter2").map(|at| text.get(at.saturating_sub(200)..).unwrap_or(text));
         assert_eq!(shown, None);
     }

@@ -40,13 +40,14 @@ impl Observers {
             let (context, remote_parent) = tracer.begin(call.headers?)?;
             Some((&**tracer, ServerSpanContext { context, remote_parent }))
         });
+        let trace = || DispatchTrace { notes_secrets: span.is_some(), ..DispatchTrace::default() };
         (decision.is_some() || span.is_some()).then(|| Observation {
             operation,
             caller: decision.and_then(|_| caller_text(call)),
             decision,
             span,
             start: CallStart { time: SystemTime::now(), instant: Instant::now() },
-            trace: RefCell::default(),
+            trace: RefCell::new(trace()),
             exchanges: RefCell::default(),
             has_left: Cell::new(false),
         })

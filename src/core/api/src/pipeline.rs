@@ -90,7 +90,15 @@ pub async fn decide<'a, S: DecisionSink>(
     context: &DispatchContext<'_>,
 ) -> Result<(), PhaseError> {
     let routes = &published.routes;
-    preprocess(published, bag, context).await.map_err(PhaseError::Preprocess)?;
+    let note_secrets = |bag: &AttributeBag<'_>| {
+        if let Some(trace) = context.trace {
+            trace.borrow_mut().note_secrets(bag, &routes.snapshot().secrets);
+        }
+    };
+    if let Err(error) = preprocess(published, bag, context).await {
+        note_secrets(bag);
+        return Err(PhaseError::Preprocess(error));
+    }
     let preprocessed = (quotas.len() > 0).then(|| bag.mark_references());
 
     let started = trace_started(context.trace);
@@ -101,7 +109,10 @@ pub async fn decide<'a, S: DecisionSink>(
         started,
         outcome.as_ref().err().map(ToString::to_string),
     );
-    let outcome = outcome.map_err(PhaseError::Check)?;
+    let outcome = outcome.map_err(|error| {
+        note_secrets(bag);
+        PhaseError::Check(error)
+    })?;
     let (passed, allowed) = (outcome.status.code == 0, outcome.allowed);
     let is_cacheable = cache.is_some() && !outcome.depends_on_map && !bag.reads_map_without_key();
     let mut cacheable = sink.checked(outcome, bag, is_cacheable);
@@ -140,6 +151,7 @@ pub async fn decide<'a, S: DecisionSink>(
         let valid = decided.map_or(valid, |decided| valid.saturating_sub(decided.elapsed()));
         cache.put(bag, key, miss, &bag.references(), valid, answer);
     }
+    note_secrets(bag);
     Ok(())
 }
 

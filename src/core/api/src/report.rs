@@ -22,7 +22,7 @@ use mixer_engine::dispatch::{
     self, DispatchContext, ReportCollector, Trace, TracedPhase, trace_started, trace_step,
 };
 use mixer_engine::runtime::Published;
-use mixer_engine::secret_values::for_log;
+use mixer_engine::secret_values::{SecretValues, for_log};
 
 /// Most bytes of long texts of the records of a report, repeated references to one word included.
 const MAX_TEXT: usize = 64 << 20;
@@ -264,9 +264,10 @@ impl<'a, 'd> Delivery<'a, 'd> {
         let work = self.collector.pending();
         pace.before(work).await;
         self.text = 0;
-        if let Err(error) = pace.run_delivery(work, self.collector.flush(self.context)).await {
+        let delivered = self.collector.flush(self.context, errors.has_room_in_log());
+        if let Err(error) = pace.run_delivery(work, delivered).await {
             errors.is_stopping |= error.is_stopping;
-            errors.extend(error.errors);
+            errors.extend_without(error.errors, self.collector.failed_secrets());
         }
     }
 }
@@ -275,7 +276,7 @@ impl<'a, 'd> Delivery<'a, 'd> {
 #[derive(Debug, Default)]
 pub struct ReportErrors {
     kept: Vec<String>,
-    /// The first failures as the log may have them: without what is secret in their records.
+    /// The first failures as the log may have them: without what is secret in their records, also those of handlers.
     logged: Vec<String>,
     /// Bytes of the kept texts.
     bytes: usize,
@@ -338,6 +339,20 @@ impl ReportErrors {
         for error in errors {
             if self.logged.len() < Self::MAX_LOGGED && SHOWN.admit().is_some() {
                 self.logged.push(for_log(&error, bag, names));
+            }
+            self.keep(error);
+        }
+    }
+
+    fn has_room_in_log(&self) -> bool {
+        self.logged.len() < Self::MAX_LOGGED
+    }
+
+    /// Adds failures of handlers, which repeat values of records: the log has them without these.
+    fn extend_without(&mut self, errors: Vec<String>, secrets: &SecretValues) {
+        for error in errors {
+            if self.has_room_in_log() {
+                self.logged.push(secrets.shown(&error));
             }
             self.keep(error);
         }

@@ -1,4 +1,7 @@
 //! The spans of a call, built from its trace. Names, tags and logs are those of Istio Mixer.
+//!
+//! Who reads traces need not know the secrets of requests: texts of errors and handlers are there without them, and not at all where they are not
+//! known, as those of the records of a report. Codes are always there.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,6 +10,7 @@ use super::grpc::{Code, GrpcError};
 use mixer_base::rpc_code;
 use mixer_engine::decision::Method;
 use mixer_engine::dispatch::{DispatchTrace, TracedDispatch, TracedPhase};
+use mixer_engine::secret_values::SecretValues;
 use mixer_spans::{Event, Span, SpanContext, SpanKind, Tag, child};
 
 /// Most spans of one call, so that a large report over many handlers cannot fill the queue.
@@ -44,8 +48,9 @@ pub(super) fn spans_of(
     trace: &DispatchTrace,
     outcome: Result<(), &GrpcError>,
 ) -> Vec<Span> {
-    let mut spans = vec![server_span(server, operation, start, took, outcome)];
-    let mut builder = SpanBuilder { start, spans: &mut spans };
+    let texts = Texts(trace.call_secrets.as_deref());
+    let mut spans = vec![server_span(server, operation, start, took, outcome, texts)];
+    let mut builder = SpanBuilder { start, texts, spans: &mut spans };
     match operation.method {
         Method::Check | Method::Limit => builder.check(&server.context, trace),
         Method::Report => builder.report(&server.context, trace, took, outcome),
@@ -54,12 +59,24 @@ pub(super) fn spans_of(
     spans
 }
 
+/// Texts as spans may have them.
+#[derive(Debug, Clone, Copy)]
+struct Texts<'t>(Option<&'t SecretValues>);
+
+impl Texts<'_> {
+    /// A text without the secrets of the call; empty if they are not known.
+    fn shown(self, text: &str) -> String {
+        self.0.map_or_else(String::new, |secrets| secrets.shown(text))
+    }
+}
+
 fn server_span(
     server: ServerSpanContext,
     operation: Operation,
     start: CallStart,
     took: Duration,
     outcome: Result<(), &GrpcError>,
+    texts: Texts<'_>,
 ) -> Span {
     let mut tags: Vec<Tag> = vec![("component", "istio-mixer".into())];
     let mut events = Vec::new();
@@ -67,7 +84,8 @@ fn server_span(
         tags.push(("response_code", camel_name(error.code).into()));
         tags.push(("response_class", response_class(error.code).into()));
         tags.push(("error", true.into()));
-        let text = format!("rpc error: code = {} desc = {}", camel_name(error.code), error.message);
+        let text =
+            format!("rpc error: code = {} desc = {}", camel_name(error.code), texts.shown(&error.message));
         let fields = vec![("event", "error".into()), ("message", text.into())];
         events.push(Event { at: start.time + took, fields });
     }
@@ -100,6 +118,7 @@ fn response_class(code: Code) -> &'static str {
 /// Appends spans to those of a call.
 struct SpanBuilder<'s> {
     start: CallStart,
+    texts: Texts<'s>,
     spans: &'s mut Vec<Span>,
 }
 
@@ -120,6 +139,7 @@ impl SpanBuilder<'_> {
 
     /// Phases and dispatches. Dispatches are children of the call, because Istio Mixer has no spans for phases.
     fn check(&mut self, parent: &SpanContext, trace: &DispatchTrace) {
+        let texts = self.texts;
         for step in &trace.steps {
             let name = match &step.phase {
                 TracedPhase::Preprocess => "Preprocess".to_owned(),
@@ -129,7 +149,7 @@ impl SpanBuilder<'_> {
                 TracedPhase::Record(_) | TracedPhase::Deliver { .. } => continue,
             };
             let span = self.local(name, parent, step.started, step.ended);
-            mark_failed(span, step.error.as_deref());
+            mark_failed(span, step.error.as_deref(), texts);
         }
         self.dispatches(parent, trace);
     }
@@ -141,22 +161,24 @@ impl SpanBuilder<'_> {
         took: Duration,
         outcome: Result<(), &GrpcError>,
     ) {
-        let (from, to) = (self.start.instant, self.start.instant + took);
+        let (from, to, texts) = (self.start.instant, self.start.instant + took, self.texts);
         let report = self.local("Report".to_owned(), parent, from, to);
-        mark_failed(report, outcome.err().map(|error| error.message.as_str()));
+        mark_failed(report, outcome.err().map(|error| error.message.as_str()), texts);
         let report = report.context;
         for step in &trace.steps {
             match &step.phase {
                 TracedPhase::Record(record) => {
                     let name = format!("attribute bag {record}");
                     let span = self.local(name, &report, step.started, step.ended);
-                    mark_failed(span, step.error.as_deref());
+                    mark_failed(span, step.error.as_deref(), texts);
                 }
                 TracedPhase::Deliver { handler, adapter, template } => {
                     let name = format!("{template}:{handler}({adapter})");
                     let span = self.local(name, &report, step.started, step.ended);
                     let result = match &step.error {
-                        Some(error) => HandlerOutcome { code: UNKNOWN, message: error.clone(), failed: true },
+                        Some(error) => {
+                            HandlerOutcome { code: UNKNOWN, message: texts.shown(error), failed: true }
+                        }
                         None => HandlerOutcome { code: 0, message: String::new(), failed: false },
                     };
                     log_outcome(span, template, handler, adapter, result);
@@ -169,23 +191,24 @@ impl SpanBuilder<'_> {
 
     /// Calls of handlers that take one instance at a time.
     fn dispatches(&mut self, parent: &SpanContext, trace: &DispatchTrace) {
+        let texts = self.texts;
         for dispatch in &trace.dispatches {
             let Some((from, to)) = dispatch.called else { continue };
             let (template, handler) = (&*dispatch.template, &*dispatch.handler.name);
             let adapter = dispatch.handler.adapter_name();
             let span = self.local(format!("{template}:{handler}({adapter})"), parent, from, to);
-            log_outcome(span, template, handler, adapter, outcome_of(dispatch));
+            log_outcome(span, template, handler, adapter, outcome_of(dispatch, texts));
         }
     }
 }
 
 /// Marks a span as failed if there is an error.
-fn mark_failed(span: &mut Span, error: Option<&str>) {
+fn mark_failed(span: &mut Span, error: Option<&str>, texts: Texts<'_>) {
     if let Some(error) = error {
         span.tags.push(("error", true.into()));
         span.events.push(Event {
             at: span.started + span.took,
-            fields: vec![("event", "error".into()), ("message", error.to_owned().into())],
+            fields: vec![("event", "error".into()), ("message", texts.shown(error).into())],
         });
     }
 }
@@ -198,11 +221,12 @@ struct HandlerOutcome {
     failed: bool,
 }
 
-fn outcome_of(dispatch: &TracedDispatch) -> HandlerOutcome {
+fn outcome_of(dispatch: &TracedDispatch, texts: Texts<'_>) -> HandlerOutcome {
     match (&dispatch.error, &dispatch.check) {
-        (Some(error), _) => HandlerOutcome { code: UNKNOWN, message: error.clone(), failed: true },
+        (Some(error), _) => HandlerOutcome { code: UNKNOWN, message: texts.shown(error), failed: true },
         (None, Some(check)) => {
-            HandlerOutcome { code: check.status.code, message: check.status.message.clone(), failed: false }
+            let message = texts.shown(&check.status.message);
+            HandlerOutcome { code: check.status.code, message, failed: false }
         }
         (None, None) => HandlerOutcome { code: 0, message: String::new(), failed: false },
     }

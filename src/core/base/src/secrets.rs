@@ -8,7 +8,8 @@
 //! | an address with a password, or a query parameter with the name of a secret, anywhere in a text | [`mask_text`] |
 //! | the credentials of `Bearer` and `Basic`, anywhere in a text | [`mask_text`] |
 //! | an address that a setting has: its user, and all parameters that are not known to be harmless | [`mask_address`] |
-//! | secrets that are known, anywhere in a text | [`mask_known`] |
+//! | secrets of a configuration, anywhere in a text | [`mask_known`] |
+//! | secrets of a request, anywhere in a text, also in part | [`KnownSecrets`] |
 //! | the beginning of a text of any length that a caller sent | [`Window`] |
 //! | both in a document | [`mask_document`] |
 //! | both in the annotations of an object | [`mask_annotations`] |
@@ -22,6 +23,7 @@ mod beginning;
 mod document;
 mod known;
 mod names;
+mod parts;
 mod source;
 mod variables;
 
@@ -29,8 +31,9 @@ pub use address::{is_address, mask_address};
 pub use beginning::{Beginning, Window};
 pub use document::{has_masked, is_name_of_pair, is_value_of_pair, mask_annotations, mask_document};
 use known::MIN_SECRET_LEN;
-pub use known::{forms, mask_known};
+pub use known::mask_known;
 pub use names::SecretNames;
+pub use parts::KnownSecrets;
 pub use source::mask_source;
 pub use variables::{declare_variable, mask_variable};
 

@@ -99,17 +99,9 @@ struct SecretDimensions<'s>(BTreeSet<&'s str>);
 impl<'s> SecretDimensions<'s> {
     /// Those with the names of secrets, and those whose expressions read one.
     fn of(instance: &'s InstanceConfig, snapshot: &Snapshot) -> Self {
-        let leaves = instance.bound.leaves.iter().zip(&instance.programs);
-        let secret = leaves.filter_map(|(leaf, program)| {
-            let name = leaf.key.as_deref().unwrap_or(&leaf.field);
-            let reads_secret = program.as_ref().is_some_and(|program| {
-                program.reads().iter().any(|read| {
-                    let is_secret_key = |key: &[u8]| is_secret(&String::from_utf8_lossy(key));
-                    snapshot.secrets.is_secret(snapshot.vocabulary.name(read.slot))
-                        || read.key.is_some_and(is_secret_key)
-                })
-            });
-            (reads_secret || is_secret(name)).then_some(name)
+        let leaves = instance.bound.leaves.iter().zip(instance.secret_leaves(snapshot));
+        let secret = leaves.filter_map(|(leaf, is_of_secret)| {
+            is_of_secret.then(|| leaf.key.as_deref().unwrap_or(&leaf.field))
         });
         Self(secret.collect())
     }

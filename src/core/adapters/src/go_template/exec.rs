@@ -128,7 +128,7 @@ impl<'v> Executor<'_, 'v> {
             Item::Value(Value::StringMap(_) | Value::Bytes(_)) | Item::Absent => {
                 self.nodes(&branch.otherwise, dot, out)
             }
-            other => Err(format!("range can't iterate over {}", text_of(other))),
+            other => Err(format!("range can't iterate over {}", described(other))),
         }
     }
 
@@ -183,7 +183,7 @@ impl<'v> Executor<'_, 'v> {
                     entry(map.entries, name.as_bytes()).unwrap_or(Item::Absent)
                 }
                 Item::Absent => Item::Absent,
-                other => return Err(format!("can't evaluate field {name} in {}", text_of(&other))),
+                other => return Err(format!("can't evaluate field {name} in {}", described(&other))),
             };
         }
         Ok(item)
@@ -266,7 +266,7 @@ impl<'v> Executor<'_, 'v> {
                     Some(Item::Value(Value::Bytes(bytes))) => bytes.len(),
                     Some(Item::Value(Value::StringMap(map))) => map.entries.len(),
                     other => {
-                        let shown = other.map(text_of).unwrap_or_default();
+                        let shown = other.map(described).unwrap_or_default();
                         return Err(format!("error calling len: len of {shown}"));
                     }
                 };
@@ -328,7 +328,7 @@ impl<'v> Executor<'_, 'v> {
                 Ok(Item::Int(i64::from(*byte)))
             }
             (Item::Absent, _) => Err("error calling index: index of untyped nil".to_owned()),
-            (other, _) => Err(format!("error calling index: can't index item of {}", text_of(&other))),
+            (other, _) => Err(format!("error calling index: can't index item of {}", described(&other))),
         }
     }
 }
@@ -405,6 +405,20 @@ fn push(out: &mut Vec<u8>, item: &Item<'_, '_>) {
         Item::Float(number) => drop(write!(out, "{}", decimal::general(*number))),
         Item::Text(text) => out.extend_from_slice(text),
         Item::Value(value) => drop(write!(out, "{}", go_text(*value))),
+    }
+}
+
+/// What an error says of an item: not its value, which the log would show.
+fn described(item: &Item<'_, '_>) -> String {
+    match item {
+        Item::Data => "the data".to_owned(),
+        Item::Absent => "nil".to_owned(),
+        Item::Bool(_) => "a Boolean".to_owned(),
+        Item::Int(_) | Item::Float(_) => "a number".to_owned(),
+        Item::Text(text) => format!("a text of {} bytes", text.len()),
+        Item::Value(Value::StringMap(map)) => format!("a map of {} entries", map.entries.len()),
+        Item::Value(Value::Bytes(bytes)) => format!("{} bytes", bytes.len()),
+        Item::Value(_) => "a time or duration".to_owned(),
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::known::{HEAD, MIN_SECRET_LEN, head};
-use super::{MASKED, by_form, masked};
+use super::{KnownSecrets, MASKED, by_form, masked};
 
 /// Bytes after those that are shown which are looked at: a secret that starts among those that are shown is recognized by its first bytes.
-const AHEAD: usize = HEAD + 4;
+const AHEAD: usize = 256;
 
 /// The beginning of a text, and what follows as far as it tells whether the beginning has a secret.
 #[derive(Debug)]
@@ -28,9 +27,6 @@ pub struct Beginning {
 }
 
 impl<'t> Window<'t> {
-    /// Of a secret that is longer, these first bytes suffice.
-    pub const MAX_SECRET: usize = AHEAD;
-
     /// A window on the first `most` bytes of a text. Cost: independent of the length of the text.
     pub fn of(text: &'t [u8], most: usize) -> Self {
         let seen = text.get(..floor(text, most.saturating_add(AHEAD))).unwrap_or_default();
@@ -39,46 +35,27 @@ impl<'t> Window<'t> {
         Self { whole: seen.len() + beyond, text: seen, most }
     }
 
-    /// Whether all of the text is in it.
-    pub fn is_whole(&self) -> bool {
+    fn is_whole(&self) -> bool {
         self.text.len() == self.whole
     }
 
-    /// Whether a text that may be a secret, or the first bytes of it, is in the window.
-    pub fn has(&self, secret: &str) -> bool {
-        match secret.len() < MIN_SECRET_LEN {
-            true => self.is_whole() && self.unquoted(secret),
-            false => self.text.contains(head(secret)),
+    /// What may be shown of it: without what is secret by its form, as [`mask_text`](super::mask_text) masks the whole text.
+    pub fn masked(&self) -> Beginning {
+        self.beginning(Vec::new())
+    }
+
+    /// As [`masked`](Self::masked), and without parts of these secrets.
+    pub fn without(&self, secrets: &KnownSecrets) -> Beginning {
+        match self.is_whole() && secrets.is(&self.text) {
+            true => Beginning { text: MASKED.to_owned(), goes_on: false },
+            false => self.beginning(secrets.find(&self.text)),
         }
     }
 
-    /// Whether the text is this one, perhaps in quotes.
-    fn unquoted(&self, secret: &str) -> bool {
+    fn beginning(&self, mut spans: Vec<(usize, usize)>) -> Beginning {
         let text = &*self.text;
-        text == secret
-            || text
-                .strip_prefix('"')
-                .and_then(|text| text.strip_suffix('"'))
-                .is_some_and(|text| text == secret)
-    }
-
-    /// What may be shown of it: without `secrets` and what is secret by its form, as [`mask_known`](super::mask_known) masks the whole text.
-    /// After a secret that is longer than what is looked at, nothing is shown.
-    pub fn masked(&self, secrets: &[String]) -> Beginning {
-        if self.is_whole() && secrets.iter().any(|secret| self.unquoted(secret)) {
-            return Beginning { text: MASKED.to_owned(), goes_on: false };
-        }
-        let text = &*self.text;
-        let mut spans = by_form(text, !self.is_whole());
-        for secret in secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LEN) {
-            let head = head(secret);
-            let length = if head.len() < secret.len() { text.len() } else { secret.len() };
-            spans.extend(
-                text.match_indices(head).map(|(at, _)| (at, at.saturating_add(length).min(text.len()))),
-            );
-        }
-        let most = text.floor_char_boundary(self.most);
-        let (shown, end) = masked(text, spans, most);
+        spans.extend(by_form(text, !self.is_whole()));
+        let (shown, end) = masked(text, spans, text.floor_char_boundary(self.most));
         Beginning { text: shown, goes_on: end < self.whole }
     }
 }
@@ -95,32 +72,21 @@ fn floor(text: &[u8], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::secrets::{mask_known, mask_text};
+    use crate::secrets::mask_text;
 
     fn beginning(text: &str, secrets: &[&str], most: usize) -> Beginning {
-        let secrets: Vec<String> = secrets.iter().map(|&secret| secret.to_owned()).collect();
-        Window::of(text.as_bytes(), most).masked(&secrets)
+        let mut known = KnownSecrets::default();
+        secrets.iter().for_each(|secret| known.add(secret.as_bytes()));
+        Window::of(text.as_bytes(), most).without(&known)
     }
 
     #[test]
     fn a_whole_text_is_masked_as_by_the_others() {
-        let secrets = ["hunter2", "Bearer abc", "x"].map(str::to_owned);
-        for text in [
-            "",
-            "x",
-            "\"x\"",
-            "xy",
-            "hunter2 and hunter2",
-            "a hunter2hunter2",
-            "/?a=1&token=abc&b",
-            "a b://c:d@e",
-            "ä",
-        ] {
-            let shown = Window::of(text.as_bytes(), 200).masked(&secrets);
-            assert_eq!(shown.text, mask_known(text, &secrets), "{text}");
-            assert!(!shown.goes_on, "{text}");
-            let shown = Window::of(text.as_bytes(), 200).masked(&[]);
-            assert_eq!(shown.text, mask_text(text));
+        for text in ["", "x", "\"x\"", "hunter2 and hunter2", "/?a=1&token=abc&b", "a b://c:d@e", "ä"] {
+            for shown in [Window::of(text.as_bytes(), 200).masked(), beginning(text, &[], 200)] {
+                assert_eq!(shown.text, mask_text(text));
+                assert!(!shown.goes_on, "{text}");
+            }
         }
     }
 
@@ -156,9 +122,8 @@ mod tests {
         }
         assert_eq!(beginning("ää", &[], 4), Beginning { text: "ää".to_owned(), goes_on: false });
         let none = [0xff; 3000];
-        assert_eq!(Window::of(&none, 9).masked(&[]).text, "\u{fffd}".repeat(3));
-        let long = Window::of(&none, 9);
-        assert!(!long.is_whole() && !long.has("abc") && long.has("\u{fffd}\u{fffd}"));
+        assert_eq!(Window::of(&none, 9).masked().text, "\u{fffd}".repeat(3));
+        assert!(!Window::of(&none, 9).is_whole());
     }
 
     #[test]

@@ -1,36 +1,17 @@
 //! Secrets that are known.
 
-use std::borrow::Cow;
-
 use super::{MASKED, by_form, masked};
-use crate::quote::quoted;
 
 /// Shortest secret that is replaced within a text; shorter ones match by chance.
 pub(super) const MIN_SECRET_LEN: usize = 4;
 /// Bytes by which a secret that is longer is recognized.
-pub(super) const HEAD: usize = 252;
+const HEAD: usize = 252;
 /// Ends a text that was cut.
-const CUT: char = '…';
-/// Most bytes that are compared for a text and a secret. Beyond it, all that follows is masked.
+pub(super) const CUT: char = '…';
+/// Most bytes that are compared for a text and all secrets. Beyond it, what follows an occurrence is masked.
 const MAX_COMPARED: usize = 4 << 20;
-
-/// The ways in which texts have a value: as it is, in small letters, as conditions compare it, and as errors quote it, with the escapes of Go
-/// and of Rust.
-pub fn forms(value: &[u8]) -> impl Iterator<Item = Cow<'_, str>> {
-    let plain = String::from_utf8_lossy(value);
-    let small = plain.chars().any(char::is_uppercase).then(|| Cow::Owned(plain.to_lowercase()));
-    let is_escaped = |c: char| !matches!(c, ' '..='~') || matches!(c, '"' | '\'' | '\\');
-    let escaped = match plain.chars().any(is_escaped) {
-        true => [quoted(value).to_string(), format!("{plain:?}")],
-        false => [String::new(), String::new()],
-    };
-    let [go, rust] =
-        escaped.map(|text| text.get(1..text.len().saturating_sub(1)).unwrap_or_default().to_owned());
-    let is_other = |text: &str, known: &[&str]| !text.is_empty() && !known.contains(&text);
-    let rust = is_other(&rust, &[&plain, &go]).then_some(Cow::Owned(rust));
-    let go = is_other(&go, &[&plain]).then_some(Cow::Owned(go));
-    std::iter::once(plain).chain(small).chain(go).chain(rust)
-}
+/// Most spans before those that overlap are joined.
+const MAX_SPANS: usize = 1024;
 
 /// [`mask_text`](super::mask_text), and masks each of `secrets` wherever it occurs in the text, and as much of it as a text has that was cut
 /// within it. A secret of fewer than four bytes is masked only if it is the whole text, perhaps in quotes.
@@ -40,33 +21,54 @@ pub fn mask_known(text: &str, secrets: &[String]) -> String {
         return MASKED.to_owned();
     }
     let mut spans = by_form(text, false);
+    let (mut left, mut most) = (MAX_COMPARED, MAX_SPANS);
     for secret in secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LEN) {
-        occurrences(text, secret, &mut spans);
+        occurrences(text, secret, &mut spans, &mut left);
+        if spans.len() > most {
+            join(&mut spans);
+            most = MAX_SPANS.max(2 * spans.len());
+        }
     }
     masked(text, spans, text.len()).0
 }
 
+/// Joins spans that overlap.
+fn join(spans: &mut Vec<(usize, usize)>) {
+    spans.sort_unstable();
+    spans.dedup_by(|next, before| {
+        let overlaps = next.0 < before.1;
+        if overlaps {
+            before.1 = before.1.max(next.1);
+        }
+        overlaps
+    });
+}
+
 /// The first bytes of a secret, by which it is recognized.
-pub(super) fn head(secret: &str) -> &str {
+fn head(secret: &str) -> &str {
     secret.get(..secret.floor_char_boundary(HEAD)).unwrap_or_default()
 }
 
 /// Where a text has a secret, or the beginning of one that was cut.
-fn occurrences(text: &str, secret: &str, spans: &mut Vec<(usize, usize)>) {
+fn occurrences(text: &str, secret: &str, spans: &mut Vec<(usize, usize)>, left: &mut usize) {
     let head = head(secret);
     if head.len() == secret.len() {
         spans.extend(text.match_indices(secret).map(|(at, _)| (at, at + secret.len())));
     } else {
-        let (mut from, mut left) = (0, MAX_COMPARED);
+        let (mut from, before) = (0, spans.len());
         while let Some(at) = text.get(from..).and_then(|rest| rest.find(head)).map(|at| from + at) {
             let rest = text.get(at..).unwrap_or_default();
             let equal = rest.bytes().zip(secret.bytes()).take_while(|(a, b)| a == b).count();
             let equal = rest.floor_char_boundary(equal);
             match left.checked_sub(equal) {
-                Some(less) => left = less,
+                Some(less) => *left = less,
                 None => return spans.push((at, text.len())),
             }
-            spans.push((at, at + equal));
+            let own = spans.get_mut(before..).and_then(<[(usize, usize)]>::last_mut);
+            match own {
+                Some((_, end)) if at < *end => *end = (at + equal).max(*end),
+                _ => spans.push((at, at + equal)),
+            }
             // Another one may begin within it.
             from = text.ceil_char_boundary(at + 1);
         }
@@ -122,14 +124,19 @@ mod tests {
         assert_eq!(mask_known("is hunter2-long or hunter2 known", &secrets), "is *** or *** known");
     }
 
+    /// The spans of a secret that a text repeats are one, and comparisons are counted for all secrets.
     #[test]
-    fn values_have_the_forms_of_texts() {
-        let of = |value: &[u8]| forms(value).map(Cow::into_owned).collect::<Vec<_>>();
-        assert_eq!(of(b"plain value"), ["plain value"]);
-        assert_eq!(of(b"Hunter2-Abc"), ["Hunter2-Abc", "hunter2-abc"]);
-        assert_eq!(of(b"a\"b"), ["a\"b", "a\\\"b"]);
-        assert_eq!(of("é\u{1}".as_bytes()), ["é\u{1}", "é\\x01", "é\\u{1}"]);
-        assert_eq!(of(b"\xff'"), ["\u{fffd}'", "\\xff'"]);
-        assert_eq!(of(b""), [""]);
+    fn secrets_that_are_alike_take_no_more_memory_than_the_text() {
+        let text = "a".repeat(4000);
+        let (mut spans, mut left) = (Vec::new(), MAX_COMPARED);
+        for _ in 0..3 {
+            occurrences(&text, &"a".repeat(900), &mut spans, &mut left);
+        }
+        assert!(spans.len() <= 4 && left < MAX_COMPARED - 900, "{spans:?} {left}");
+        let secrets: Vec<String> = (900..3700).map(|length| "a".repeat(length)).collect();
+        assert_eq!(mask_known(&text, &secrets), MASKED);
+        let mut many = vec![(5, 9), (0, 3), (8, 12), (2, 4)];
+        join(&mut many);
+        assert_eq!(many, [(0, 4), (5, 12)]);
     }
 }

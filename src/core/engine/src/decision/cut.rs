@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use super::attributes::AttributeMap;
+use super::mask::MASKED;
+use crate::secret_values::SecretValues;
 
 /// Most bytes of one text.
 const MAX_VALUE: usize = 1 << 10;
@@ -95,6 +97,21 @@ impl Cutter {
 /// Cuts a text that is no attribute, such as a message.
 pub(super) fn cut_text(text: &mut String) {
     cut_to(text, MAX_VALUE);
+}
+
+/// As [`cut_text`], of a text without secrets. Of no more than `left` bytes they are looked for; the others are [`MASKED`].
+pub(super) fn cut_without(text: &mut String, secrets: &SecretValues, left: &mut usize) {
+    let Some(less) = left.checked_sub(text.len().min(MAX_VALUE)) else {
+        MASKED.clone_into(text);
+        return;
+    };
+    *left = less;
+    let rest = text.len() - text.floor_char_boundary(MAX_VALUE);
+    let shown = secrets.beginning(text, MAX_VALUE);
+    *text = shown.text;
+    if shown.goes_on {
+        text.push_str(&format!("… ({rest} more bytes)"));
+    }
 }
 
 fn cut_to(text: &mut String, most: usize) -> bool {

@@ -7,16 +7,21 @@ use prost::Message as _;
 use serde::{Deserialize, Serialize};
 
 use super::call::{AnsweredCall, CALLER_PRINCIPAL, CallAnswer, CallerText, Method};
-use super::cut::{Cutter, MAX_CHECK, MAX_REPORT, cut_text};
+use super::cut::{Cutter, MAX_CHECK, MAX_REPORT, cut_text, cut_without};
 use super::mask::{MASKED, MaskSet};
 use super::{Answer, AnswerFailure, AttributeMap, StatusText, attribute_map};
 use crate::dispatch::{DispatchTrace, TracedDispatch};
 use crate::routing::RuleKind;
-use crate::secret_values::SecretValues;
+use crate::secret_values::{SecretReader, SecretValues};
 use mixer_attribute::request::{CheckRequest, ReportRequest};
-use mixer_attribute::{AttributeBag, OwnedAttributes, ReportRecords, Timestamp, Vocabulary};
-use mixer_base::secrets::{SecretNames, mask_known};
+use mixer_attribute::{
+    AttributeBag, NamedValue, OwnedAttributes, ReportRecords, Timestamp, Value, Vocabulary,
+};
+use mixer_base::secrets::SecretNames;
 use mixer_wire::istio::mixer::v1::CheckResponse;
+
+/// Most bytes of texts of a decision in which secrets are looked for.
+const MAX_TEXTS: usize = 256 << 10;
 
 /// Most quotas of a check that are noted.
 const MAX_QUOTAS: usize = 1024;
@@ -159,24 +164,46 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
+/// Whether an attribute, or an entry of it, is masked.
+type Judging<'m> = Box<dyn FnMut(&str, Option<&str>) -> bool + 'm>;
+
 /// Masks the attributes of a call.
-#[derive(Debug)]
 struct Masking<'m> {
     masks: &'m MaskSet,
     /// What is secret under the configuration that decided.
     secret: &'m SecretNames,
     /// Names of masked attributes and keys.
     names: Vec<String>,
-    /// The secrets to replace elsewhere.
-    secrets: Vec<String>,
+    /// Collects what texts are to be free of; `None` if there are none.
+    secrets: Option<SecretReader<Judging<'m>>>,
 }
 
-impl Masking<'_> {
+impl<'m> Masking<'m> {
+    fn new(masks: &'m MaskSet, secret: &'m SecretNames) -> Self {
+        Self { masks, secret, names: Vec::new(), secrets: None }
+    }
+
+    /// Collects secret values as well.
+    fn with_secrets(mut self, method: Method) -> Self {
+        let judge: Judging<'m> = Box::new(self.masks.judge(self.secret));
+        self.secrets = Some(match method {
+            Method::Report => SecretReader::of_records(SecretValues::default(), judge),
+            Method::Check | Method::Limit => SecretReader::new(SecretValues::default(), judge),
+        });
+        self
+    }
+
+    /// Notes what is secret in a bag: as it was received, because JSON has no bytes that are no UTF-8.
+    fn read(&mut self, bag: &AttributeBag<'_>) {
+        if let Some(secrets) = &mut self.secrets {
+            secrets.read_bag(bag);
+        }
+    }
+
     fn apply(&mut self, attributes: &mut AttributeMap) -> bool {
-        let (names, secrets) = self.masks.apply(self.secret, attributes);
+        let names = self.masks.apply(self.secret, attributes);
         let any = !names.is_empty();
         self.names.extend(names);
-        self.secrets.extend(secrets);
         any
     }
 }
@@ -192,8 +219,6 @@ impl Decision {
             ..Decision::default()
         };
         let secret = call.trace.secrets.as_deref().unwrap_or(const { &SecretNames::new() });
-        let mut masking = Masking { masks, secret, names: Vec::new(), secrets: Vec::new() };
-        decision.read_request(&call.body, &mut masking);
         match &call.answer {
             Err(failure) => decision.error = Some(failure.clone()),
             Ok(CallAnswer(framed)) if call.method != Method::Report => {
@@ -203,8 +228,12 @@ impl Decision {
         }
         decision.read_trace(&call.trace);
         decision.cached = call.method == Method::Check && decision.answer.is_some() && !call.trace.decided;
+        let mut masking = Masking::new(masks, secret);
+        if !masks.is_empty() && decision.texts().any(|text| !text.is_empty()) {
+            masking = masking.with_secrets(call.method);
+        }
+        decision.read_request(&call.body, &mut masking);
         decision.mask(masking, call.trace.made_secrets.as_deref());
-        decision.texts().for_each(cut_text);
         cut_text(&mut decision.deduplication_id);
         let referenced = decision.answer.iter_mut().flat_map(|answer| &mut answer.referenced);
         referenced.filter_map(|reference| reference.key.as_mut()).for_each(cut_text);
@@ -226,9 +255,8 @@ impl Decision {
 
     fn read_request(&mut self, body: &[u8], masking: &mut Masking<'_>) {
         let mut cutter = Cutter::new(if self.method == Method::Report { MAX_REPORT } else { MAX_CHECK });
-        let mut map_of = |bag: &AttributeBag<'_>, cutter: &mut Cutter| {
+        let map_of = |bag: &AttributeBag<'_>, cutter: &mut Cutter, masking: &mut Masking<'_>| {
             let mut map = attribute_map(&OwnedAttributes::from_bag(bag));
-            // Masked before it is cut: a part of a secret would not be found in messages.
             masking.apply(&mut map);
             cutter.apply(&mut map);
             map
@@ -240,7 +268,8 @@ impl Decision {
             Method::Check | Method::Limit => {
                 let Ok(request) = CheckRequest::decode(body, &arena) else { return };
                 let bag = AttributeBag::new(&request.attributes, None, &vocabulary, &arena);
-                self.attributes = map_of(&bag, &mut cutter);
+                masking.read(&bag);
+                self.attributes = map_of(&bag, &mut cutter, masking);
                 self.deduplication_id = request.deduplication_id.to_owned();
                 // A check with longer names or more quotas was refused.
                 let quotas = request.quotas.iter().take(MAX_QUOTAS);
@@ -255,11 +284,15 @@ impl Decision {
                 let Ok(request) = ReportRequest::decode(body, &arena) else { return };
                 let mut records = ReportRecords::new(&request, &vocabulary, &arena);
                 while let Some(record) = records.next() {
+                    // Texts repeat those of records that are left out, too.
+                    if let Ok(bag) = &record {
+                        masking.read(bag);
+                    }
                     if cutter.is_exhausted() {
                         self.records_left_out += 1;
                         continue;
                     }
-                    let map = record.map(|bag| map_of(bag, &mut cutter)).unwrap_or_default();
+                    let map = record.map(|bag| map_of(bag, &mut cutter, masking)).unwrap_or_default();
                     self.records.push(map);
                 }
             }
@@ -318,6 +351,10 @@ impl Decision {
     fn mask(&mut self, mut masking: Masking<'_>, made: Option<&SecretValues>) {
         if let Some(principal) = self.caller.as_mut().and_then(|caller| caller.principal.as_mut()) {
             // It is masked like the attribute of the same content.
+            let value = Some(Value::String(principal.as_bytes()));
+            if let Some(secrets) = &mut masking.secrets {
+                secrets.read([NamedValue { name: CALLER_PRINCIPAL.as_bytes(), value }]);
+            }
             let mut own = AttributeMap::new();
             own.insert(CALLER_PRINCIPAL.to_owned(), principal.as_str().into());
             if masking.apply(&mut own) {
@@ -327,11 +364,14 @@ impl Decision {
         masking.names.sort();
         masking.names.dedup();
         self.masked = masking.names;
-        if !masking.masks.is_empty() {
-            self.texts().for_each(|text| *text = mask_known(text, &masking.secrets));
-        }
+        let mut secrets = masking.secrets.map(SecretReader::finish);
         if let Some(made) = made {
-            self.texts().for_each(|text| *text = made.mask(text));
+            secrets.get_or_insert_default().extend(made);
+        }
+        let mut left = MAX_TEXTS;
+        match secrets {
+            Some(secrets) => self.texts().for_each(|text| cut_without(text, &secrets, &mut left)),
+            None => self.texts().for_each(cut_text),
         }
     }
 }

@@ -87,7 +87,7 @@ impl Entry<'_> {
             _ if self.len() > 0 && self.is_secret(secrets) => MASKED.to_owned(),
             Value::String(bytes) if whole || is_referenced => {
                 let most = if whole { left } else { MAX_VALUE * size_of::<char>() };
-                let shown = Window::of(bytes, most).masked(&[]);
+                let shown = Window::of(bytes, most).masked();
                 match shown.goes_on || shown.text.len() > left {
                     true if is_referenced => truncated(shown.text, shown.goes_on),
                     true => return None,

@@ -170,7 +170,7 @@ fn shown(value: Option<(&'static str, Value<'_>)>, snapshot: &Snapshot) -> Strin
     if snapshot.secrets.is_secret(name) {
         return MASKED.to_owned();
     }
-    let beginning = |text: &[u8], most: usize| Window::of(text, most).masked(&[]);
+    let beginning = |text: &[u8], most: usize| Window::of(text, most).masked();
     let mut shown = match value {
         Value::String(bytes) => beginning(bytes, MAX_TEXT),
         Value::Bytes(bytes) => match ip_from_bytes(bytes) {

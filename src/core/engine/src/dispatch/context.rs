@@ -76,7 +76,7 @@ impl DispatchError {
     pub fn push(&mut self, error: HandlerError) {
         const LONGEST: usize = 8 << 10;
         self.errors.push(match error.message.len() > LONGEST {
-            true => Window::of(error.message.as_bytes(), LONGEST).masked(&[]).text + "…",
+            true => Window::of(error.message.as_bytes(), LONGEST).masked().text + "…",
             false => match mask_text(&error.message) {
                 Cow::Borrowed(_) => error.message,
                 Cow::Owned(masked) => masked,

@@ -9,6 +9,7 @@ use super::context::condition_failure;
 use super::generate::copy_value;
 use super::{CheckOutcome, DispatchContext, DispatchError, HeaderChange, Protocol, RouteDirective};
 use crate::routing::{Matched, RuleKind, SelectedRules};
+use crate::secret_values::for_log;
 use crate::snapshot::{HeaderOperationConfig, HeaderOperationKind, OutputSource, RuleConfig};
 use mixer_attribute::{AttributeBag, Value};
 use mixer_base::secrets::SecretNames;
@@ -48,6 +49,7 @@ pub(super) fn add_header_changes<'t: 'a, 'a>(
                     }
                 };
                 let before = bag.set_outputs(outputs_of(rule, outputs, bag));
+                let context = (secrets, context);
                 evaluate_headers(&rule.request_headers, bag, request_headers, &mut unset, context);
                 evaluate_headers(&rule.response_headers, bag, response_headers, &mut |_| {}, context);
                 bag.set_outputs(before);
@@ -100,7 +102,7 @@ fn evaluate_headers<'a>(
     bag: &AttributeBag<'a>,
     out: &mut Vec<HeaderChange>,
     without_value: &mut dyn FnMut(&HeaderOperationConfig),
-    context: &DispatchContext<'_>,
+    (secrets, context): (&SecretNames, &DispatchContext<'_>),
 ) {
     for operation in operations {
         let value = match &operation.value {
@@ -110,7 +112,7 @@ fn evaluate_headers<'a>(
                 Ok(_) => continue,
                 Err(error) => {
                     context.metrics.header_value_failed();
-                    tracing::debug!("Failed to evaluate header value: {error}");
+                    tracing::debug!("Failed to evaluate header value: {}", for_log(error, bag, secrets));
                     without_value(operation);
                     continue;
                 }

@@ -10,6 +10,7 @@ use super::trace::CallTrace;
 use super::{DispatchContext, DispatchError, Protocol};
 use crate::adapter::{HandlerError, QuotaCall, QuotaLevel, QuotaResult, Reply};
 use crate::routing::{MatchCounts, Matched, Route, RouteAction, RouteInstance, RoutingTable, RuleKind};
+use crate::secret_values::for_log;
 use crate::snapshot::{Evasion, OnError};
 use mixer_attribute::{AttributeBag, SignedDuration};
 use mixer_base::sample;
@@ -273,7 +274,13 @@ async fn allocate<'t: 'a, 'a>(
             Err(error) => {
                 // The quota stands without its level, which is for response headers only.
                 destination.counters.record(started.elapsed(), true);
-                mixer_base::warn_limited!(1, adapter = action.handler.name(), %error, "the level of a quota is unknown");
+                let error = || for_log(&error, bag, &table.snapshot().secrets);
+                mixer_base::warn_limited!(
+                    1,
+                    adapter = action.handler.name(),
+                    error = error(),
+                    "the level of a quota is unknown"
+                );
             }
         }
     }

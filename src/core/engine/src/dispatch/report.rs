@@ -1,5 +1,6 @@
 //! Reports: collects instances and delivers them to handlers.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
@@ -10,13 +11,18 @@ use super::trace::{TracedPhase, step};
 use super::{DispatchContext, DispatchError};
 use crate::adapter::Instance;
 use crate::routing::{MatchCounts, Matched, RoutingTable, RuleKind};
-use crate::snapshot::OnError;
+use crate::secret_values::{Judge, SecretReader, SecretValues, by_name};
+use crate::snapshot::{InstanceConfig, OnError, Snapshot};
 use mixer_attribute::AttributeBag;
 
 /// Collects the instances of all bags of a report by destination, and delivers them in one call per destination.
 pub struct ReportCollector<'a> {
     table: &'a RoutingTable,
     batches: Vec<Vec<Instance<'a>>>,
+    /// The configuration of each instance, in the same order.
+    configs: Vec<Vec<&'a InstanceConfig>>,
+    /// What is secret in the instances whose delivery failed.
+    failed: SecretValues,
     /// Destinations whose failures some rule ignores.
     lenient: Vec<bool>,
     /// The work of delivering the batches, in the unit of [`work_done`](super::work_done).
@@ -30,6 +36,8 @@ impl<'a> ReportCollector<'a> {
         Self {
             table,
             batches: (0..destinations).map(|_| Vec::new()).collect(),
+            configs: (0..destinations).map(|_| Vec::new()).collect(),
+            failed: SecretValues::default(),
             lenient: vec![false; destinations],
             pending: 0,
         }
@@ -81,8 +89,11 @@ impl<'a> ReportCollector<'a> {
                             }
                             let at = instance.destination.index();
                             self.pending += work_of(instance);
-                            if let Some(batch) = self.batches.get_mut(at) {
+                            if let (Some(batch), Some(configs)) =
+                                (self.batches.get_mut(at), self.configs.get_mut(at))
+                            {
                                 batch.push(evaluated.instance);
+                                configs.push(&instance.config);
                             }
                             if let Some(flag) = self.lenient.get_mut(at) {
                                 *flag |= lenient;
@@ -110,19 +121,24 @@ impl<'a> ReportCollector<'a> {
 
     /// Delivers the instances of every destination. Asynchronous handlers are awaited together.
     ///
-    /// Errors: those of the handlers, as `failed to report all values: …`; all other instances are delivered.
-    pub async fn flush(&mut self, context: &DispatchContext<'_>) -> Result<(), DispatchError> {
+    /// Errors: those of the handlers, as `failed to report all values: …`; all other instances are delivered. The texts repeat values: if the log
+    /// has them, they are to be free of the [secrets](Self::failed_secrets).
+    pub async fn flush(
+        &mut self,
+        context: &DispatchContext<'_>,
+        is_logged: bool,
+    ) -> Result<(), DispatchError> {
         self.pending = 0;
         let mut pending = Vec::new();
-        for ((destination, batch), lenient) in
-            self.table.destinations().iter().zip(&mut self.batches).zip(&mut self.lenient)
+        let instances = self.batches.iter().zip(&self.configs);
+        for ((destination, instances), lenient) in
+            self.table.destinations().iter().zip(instances).zip(&mut self.lenient)
         {
-            if batch.is_empty() {
+            if instances.0.is_empty() {
                 continue;
             }
             let started = Instant::now();
-            let reply = destination.handler.report(batch);
-            batch.clear();
+            let reply = destination.handler.report(instances.0);
             let lenient = std::mem::take(lenient);
             pending.push(async move {
                 let settled = context.settle((None, destination), started, reply).await;
@@ -142,14 +158,53 @@ impl<'a> ReportCollector<'a> {
                 } else {
                     format!("failed to report all values: {}", error.message)
                 };
-                Some((text, error.is_stopping))
+                Some((text, error.is_stopping, instances))
             });
         }
         let mut errors = DispatchError::default();
-        for (text, is_stopping) in futures_util::future::join_all(pending).await.into_iter().flatten() {
-            errors.errors.push(text);
-            errors.is_stopping |= is_stopping;
+        let settled = futures_util::future::join_all(pending).await;
+        let failures: Vec<_> = settled.into_iter().flatten().collect();
+        if !failures.is_empty() {
+            let snapshot = self.table.snapshot();
+            let reader = SecretReader::of_records(SecretValues::of_worker(), by_name(&snapshot.secrets));
+            let mut secrets = FailedSecrets { snapshot, reader, leaves: HashMap::new() };
+            for (text, is_stopping, (batch, configs)) in failures {
+                errors.errors.push(text);
+                errors.is_stopping |= is_stopping;
+                if is_logged {
+                    secrets.read(batch, configs);
+                }
+            }
+            self.failed = secrets.reader.finish();
         }
+        self.batches.iter_mut().for_each(Vec::clear);
+        self.configs.iter_mut().for_each(Vec::clear);
         errors.into_result(())
+    }
+
+    /// What is secret in the instances that the last [`flush`](Self::flush) failed to deliver, if its errors are logged: a handler knows no other
+    /// values that its error could repeat.
+    pub fn failed_secrets(&self) -> &SecretValues {
+        &self.failed
+    }
+}
+
+/// Collects the secret values of instances.
+struct FailedSecrets<'t, J> {
+    snapshot: &'t Snapshot,
+    reader: SecretReader<J>,
+    /// By instance: which leaves have a secret.
+    leaves: HashMap<*const InstanceConfig, Vec<bool>>,
+}
+
+impl<J: Judge> FailedSecrets<'_, J> {
+    fn read(&mut self, batch: &[Instance<'_>], configs: &[&InstanceConfig]) {
+        for (instance, config) in batch.iter().zip(configs) {
+            let known = self.leaves.entry(std::ptr::from_ref(*config));
+            let secret_leaves = known.or_insert_with(|| config.secret_leaves(self.snapshot));
+            if !self.reader.read_instance(instance, secret_leaves) {
+                return;
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::routing::{Refuser, Route, RouteAction, RouteInstance, RuleKind};
 use crate::secret_values::SecretValues;
 use crate::snapshot::{Allowance, HandlerConfig, RuleConfig, Snapshot};
 use crate::template::Name;
+use mixer_attribute::AttributeBag;
 use mixer_attribute::text::text;
 use mixer_base::secrets::SecretNames;
 
@@ -111,6 +112,10 @@ pub struct DispatchTrace {
     pub secrets: Option<Arc<SecretNames>>,
     /// The secret values that generators made; `None` if there are none.
     pub made_secrets: Option<Arc<SecretValues>>,
+    /// Whether [`note_secrets`](Self::note_secrets) is wanted.
+    pub notes_secrets: bool,
+    /// The secret values of a call whose texts are exported; `None` if they are not known, so that no text may be.
+    pub call_secrets: Option<Box<SecretValues>>,
     /// Which defaults the answers of handlers satisfy; checks only.
     pub allowed: Allowance,
     /// Rules were evaluated: the answer does not come from the check cache.
@@ -136,6 +141,20 @@ impl DispatchTrace {
         self.made_secrets = made.cloned();
         if let Some(refuser) = refuser {
             self.rule(refuser.rule(), RuleKind::Check);
+        }
+    }
+
+    /// Notes what is secret in the request of a check, if its texts may repeat it and are exported.
+    pub fn note_secrets(&mut self, bag: &AttributeBag<'_>, names: &SecretNames) {
+        let has_text = || {
+            let says = |dispatch: &TracedDispatch| {
+                let answer = dispatch.check.as_ref();
+                dispatch.error.is_some() || answer.is_some_and(|answer| !answer.status.message.is_empty())
+            };
+            self.dispatches.iter().any(says) || self.steps.iter().any(|step| step.error.is_some())
+        };
+        if self.notes_secrets && has_text() {
+            self.call_secrets = Some(Box::new(SecretValues::of_call(bag, names)));
         }
     }
 

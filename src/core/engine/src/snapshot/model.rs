@@ -9,7 +9,7 @@ use super::external::{ExternalHandler, ExternalOutline};
 use crate::adapter::{AdapterResources, BoundInstance, CheckPower, ErasedAdapter, ErasedParams};
 use crate::template::{TemplateInfo, Variety};
 use mixer_attribute::{SlotId, Vocabulary};
-use mixer_base::secrets::SecretNames;
+use mixer_base::secrets::{SecretNames, is_secret};
 use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
 use mixer_config::{Diagnostics, Origin, RawResource, ResourceKey};
 use mixer_expr::{Language, Program};
@@ -301,6 +301,23 @@ impl InstanceConfig {
     /// Its template.
     pub fn template(&self) -> &Arc<TemplateInfo> {
         &self.bound.template
+    }
+
+    /// Which leaves of `bound` have a secret: those with the name of one, and those whose expressions read one.
+    pub fn secret_leaves(&self, snapshot: &Snapshot) -> Vec<bool> {
+        let reads_secret = |program: &Program| {
+            program.reads().into_iter().chain(program.entries()).any(|read| {
+                let is_secret_key = |key: &[u8]| is_secret(&String::from_utf8_lossy(key));
+                snapshot.secrets.is_secret(snapshot.vocabulary.name(read.slot))
+                    || read.key.is_some_and(is_secret_key)
+            })
+        };
+        let leaves = self.bound.leaves.iter().zip(&self.programs);
+        let is_of_secret = leaves.map(|(leaf, program)| {
+            is_secret(leaf.key.as_deref().unwrap_or(&leaf.field))
+                || program.as_deref().is_some_and(reads_secret)
+        });
+        is_of_secret.collect()
     }
 }
 

@@ -6,7 +6,7 @@ use crate::decision::{CALLER_PRINCIPAL, CallAnswer, CallerText};
 use crate::dispatch::DispatchTrace;
 use crate::secret_values::SecretValues;
 use mixer_attribute::request::{CheckCall, encode_check_request};
-use mixer_attribute::{AttributeBag, OwnedAttributes, Value, ValueType, Vocabulary};
+use mixer_attribute::{AttributeBag, OwnedAttributes, OwnedValue, Value, ValueType, Vocabulary};
 use mixer_base::secrets::SecretNames;
 use mixer_wire::istio::mixer::v1::CheckResponse;
 use prost::Message as _;
@@ -118,6 +118,67 @@ fn what_a_generator_made_is_masked_in_the_answer() {
     assert_eq!(decision.attributes["source.user"], "alice", "it is not secret where it was received");
     let status = &decision.answer.as_ref().unwrap().status;
     assert_eq!(*status, super::super::StatusText::new(7, "*** may not"));
+}
+
+/// A refused check with these headers and this message.
+fn refused(headers: &[(&str, &[u8])], message: &str) -> AnsweredCall {
+    let entries = headers.iter().map(|(name, value)| (name.as_bytes().into(), (*value).into()));
+    let headers = OwnedValue::StringMap(entries.collect());
+    let attributes = OwnedAttributes::from_iter([("request.headers", headers)]);
+    let call = call("", 7);
+    let body =
+        encode_check_request(&attributes, 0, &CheckCall { deduplication_id: "d", quotas: BTreeMap::new() });
+    let mut response = CheckResponse::default();
+    let status = response.precondition.get_or_insert_default().status.get_or_insert_default();
+    status.code = 7;
+    message.clone_into(&mut status.message);
+    AnsweredCall { body: body.into(), answer: Ok(CallAnswer(response.encode_to_vec().into())), ..call }
+}
+
+/// The message of its decision.
+fn message_of(call: AnsweredCall) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let (logged, _) = write(&options(directory.path(), |_| {}), [call]);
+    logged[0].answer.as_ref().unwrap().status.message.clone()
+}
+
+#[test]
+fn secrets_are_known_as_they_were_received() {
+    let key = b"hunter2\xfftail9";
+    let text = "invalid utf-8 in address: \"hunter2\\xfftail9\", got \"tail9\"";
+    let shown = "invalid utf-8 in address: \"***\", got \"tail9\"";
+    assert_eq!(message_of(refused(&[("x-api-key", &key[..])], text)), shown);
+}
+
+/// Each of them is everywhere in the message: its places would be millions, for which other decisions would wait.
+#[test]
+fn a_check_whose_secrets_are_alike_delays_no_other_decision() {
+    let names: Vec<String> = (0..3700).map(|n| format!("token{n}")).collect();
+    let value = "a".repeat(900);
+    let headers: Vec<(&str, &[u8])> = names.iter().map(|name| (&**name, value.as_bytes())).collect();
+    let message = format!("{} is not whitelisted", "a".repeat(4000));
+    let shown = message_of(refused(&headers, &message));
+    assert!(shown.starts_with("***… ("), "{shown}");
+    let shown = message_of(refused(&headers[..100], &message));
+    assert!(shown.starts_with("***… ("), "{shown}");
+    assert_eq!(message_of(refused(&headers[..100], "aaaaaaaa is unknown")), "*** is unknown");
+}
+
+/// Of a report only so many bytes of errors are looked at: the others are not shown.
+#[test]
+fn many_errors_of_a_report_are_masked_within_a_bound() {
+    let mut secrets = SecretValues::default();
+    secrets.add(b"hunter2-hunter2");
+    let mut left = 2048;
+    let mut shown = |text: &str| {
+        let mut text = text.to_owned();
+        crate::decision::cut::cut_without(&mut text, &secrets, &mut left);
+        text
+    };
+    let long = format!("hunter2-hunter2 {}", "x".repeat(2000));
+    assert_eq!(shown(&long), format!("*** {}… (992 more bytes)", "x".repeat(1008)));
+    assert_eq!(shown(&"y".repeat(1000)), "y".repeat(1000));
+    assert_eq!((shown("of a"), shown(&"z".repeat(25))), ("of a".to_owned(), "***".to_owned()));
 }
 
 #[test]
