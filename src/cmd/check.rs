@@ -128,6 +128,10 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
             explain: args.explain_page.or(args.explain.then_some(1)),
         };
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
+        let unserved = client.unserved();
+        if unserved.as_ref().is_some_and(|unserved| flags.refuses(personality, unserved.why)) {
+            renderer.mark_unserved();
+        }
         renderer.begin(io)?;
         // An answer does not tell which attributes its quotas depend on.
         let tells_all = may_warn && !flags.result.quiet && quotas.is_empty();
@@ -152,7 +156,6 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
                 io.warn(&unallocated)?;
             }
         }
-        let unserved = client.unserved();
         client.close().await;
         if let Some(span) = span {
             span.end().await;
@@ -160,7 +163,7 @@ pub(crate) fn run(args: &CheckArgs, personality: Personality, io: &mut Io) -> Ou
         Ok((summary, unserved))
     })?;
     renderer.end(io, &summary)?;
-    Ok(flags.exit(personality, summary.worst(), unserved))
+    flags.outcome(personality, summary.worst(), unserved.as_ref(), io)
 }
 
 /// The text of Istio mixc without what it says of Go.

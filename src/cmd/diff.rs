@@ -3,10 +3,11 @@
 mod settings;
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Write as _};
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Read, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
 use super::event_loop::block_on;
@@ -14,11 +15,14 @@ use super::exit::{Exit, Failure, Outcome, Stop};
 use super::flags::{GivenFlags, Lost, NamespaceFlags, tell_lost};
 use super::io::Io;
 use super::output::{self, OutputFormat, escaped, table};
-use super::source;
+use super::source::{self, Remark, Unserved};
 use mixer_engine::decision::Decision;
 use mixer_engine::explain::WithoutNamespace;
-use mixer_engine::snapshot::{Snapshot, Unenforced};
-use mixer_policy::{ChangedCall, Offline, Replay, Stubs, clock_of, read_requests, replay};
+use mixer_engine::snapshot::{Snapshot, Unenforced, check_params};
+use mixer_policy::{
+    ChangeGroup, Difference, LIMITS_ARE_NOT_REPLAYED, MAX_KEPT, Offline, Replay, Replayer, Requests,
+    RequestsError, Stubs, clock_of,
+};
 use settings::ChangedSetting;
 
 /// Flags of `diff`.
@@ -34,8 +38,16 @@ pub(crate) struct DiffArgs {
     #[arg(long, visible_alias = "config", value_name = "URL")]
     to: String,
     /// Recorded calls from `mixer server --record-requests` or `--decision-log`; `-` for standard input.
+    ///
+    /// Without it the settings for Envoy alone are compared, such as rate limits, whose calls are not recorded.
     #[arg(long, value_name = "FILE")]
-    requests: PathBuf,
+    requests: Option<PathBuf>,
+    /// Compare configurations with errors as servers with --config-on-error serve-valid have them: without what has an error.
+    ///
+    /// Without it, a configuration with errors ends with status 2: a server answers otherwise. One with nothing, or of which errors leave
+    /// nothing, does so in any case: its path may be wrong.
+    #[arg(long)]
+    serve_valid: bool,
     #[command(flatten)]
     namespace: NamespaceFlags,
     /// Maximum groups of changes in a table, most frequent first.
@@ -46,15 +58,18 @@ pub(crate) struct DiffArgs {
     output: Option<OutputFormat>,
 }
 
-/// Changes with the same differences and causes.
-struct ChangeGroup<'c> {
+/// A group of changes, as it is shown.
+struct ShownGroup<'c> {
     change: String,
     why: String,
-    calls: Vec<&'c ChangedCall>,
+    group: &'c ChangeGroup,
 }
 
 /// Where recordings come from.
 const RECORD: &str = "create it with `mixer server --record-requests FILE` or `--decision-log FILE`";
+/// How to compare without one.
+const WITHOUT: &str =
+    "calls of rate limits are not recorded: without --requests the settings for Envoy alone are compared";
 
 /// What the recording does not tell, and the replayed calls.
 struct Compared {
@@ -69,7 +84,7 @@ impl Compared {
     /// Whether a call has another result, or one of Envoy may have.
     fn differs(&self) -> bool {
         let [from, to] = &self.replayed.without_namespace;
-        !self.replayed.changes.is_empty()
+        self.replayed.changes.count > 0
             || !self.settings.is_empty()
             || (self.replayed.unnamed > 0 && from != to)
     }
@@ -85,32 +100,40 @@ const IDLE: &[Lost<DiffArgs>] = &[Lost::idle(
 /// Replays the calls against both configurations and prints the differences.
 ///
 /// Exit status: 0 if all results are the same, 1 if one differs, or settings for Envoy do, which calls are replayed without; 2 if an input
-/// cannot be read.
+/// cannot be read, or a server does not serve one of the configurations.
 pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Outcome {
     tell_lost(IDLE, &args.given, args, io)?;
-    let decisions = requests(args, io)?;
-    let (from, to) = (snapshot(args, &args.from, io)?, snapshot(args, &args.to, io)?);
+    let from = snapshot(args, ("--from", &args.from), io)?;
+    let to = snapshot(args, ("--to", &args.to), io)?;
     let settings = settings::changed(&from, &to);
     let known: Vec<Unenforced> = from.unenforced_settings().cloned().collect();
     let is_new = |one: &&Unenforced| {
         !known.iter().any(|known| (&known.resource, known.what) == (&one.resource, one.what))
     };
     let unenforced: Vec<Unenforced> = to.unenforced_settings().filter(is_new).cloned().collect();
-    let replayed = block_on(async {
-        let before = start_offline(&args.from, &from, &decisions).await?;
-        let after = start_offline(&args.to, &to, &decisions).await?;
-        Ok(replay((from, before), (to, after), &decisions).await)
-    })?;
+    let replayed = match &args.requests {
+        Some(path) => block_on(replay(args, path, (&from, &to), io))?,
+        None => Replay::default(),
+    };
     if replayed.calls == 0 {
-        let cause = replayed.skipped.first().map(|(line, cause)| format!("line {line}: {cause}"));
-        let failure = Failure::usage(format!("no call in `{}` can be replayed", args.requests.display()));
-        let failure = failure.hint(
-            "record calls with `mixer server --record-requests FILE`, in a version like that of this program",
-        );
-        return Err(cause.into_iter().fold(failure, Failure::cause).into());
+        let rules = "rules, handlers and instances are not";
+        io.warn(&match &args.requests {
+            Some(path) => {
+                let first = replayed.skipped.kept.first();
+                let why = first.map_or_else(String::new, |(line, why)| format!(" (line {line}: {why})"));
+                let shown = path.display();
+                escaped(&format!(
+                    "no call in `{shown}` can be replayed{why}: the settings for Envoy are compared, {rules}"
+                ))
+                .into_owned()
+            }
+            None => format!(
+                "no call is replayed without --requests: the settings for Envoy are compared, {rules}"
+            ),
+        })?;
     }
     let compared = Compared { replayed, settings, unenforced };
-    let groups = groups(&compared.replayed.changes);
+    let groups = groups(&compared.replayed);
     let default = if io.out_is_terminal { OutputFormat::Table } else { OutputFormat::Plain };
     match args.output.unwrap_or(default) {
         OutputFormat::Json => writeln!(io.out, "{}", output::json(&document(&compared, &groups)))?,
@@ -121,44 +144,98 @@ pub(crate) fn run(args: &DiffArgs, io: &mut Io) -> Outcome {
     Ok(if compared.differs() { Exit::Negative } else { Exit::Success })
 }
 
-fn requests(args: &DiffArgs, io: &mut Io) -> Result<Vec<(usize, Decision)>, Stop> {
-    let shown = args.requests.display();
-    let read = if args.requests.as_os_str() == "-" {
-        read_requests(&mut BufReader::new(&mut io.input))
-    } else {
-        let file = std::fs::File::open(&args.requests)
-            .map_err(|error| Failure::usage(format!("cannot read `{shown}`")).cause(error).hint(RECORD))?;
-        read_requests(&mut BufReader::new(file))
+/// Replays the calls of a recording while it is read: it may be larger than the memory.
+///
+/// Errors: also if a call of it cannot be replayed that is none of a rate limit, and no other can.
+async fn replay(
+    args: &DiffArgs,
+    path: &Path,
+    (from, to): (&Arc<Snapshot>, &Arc<Snapshot>),
+    io: &mut Io,
+) -> Result<Replay, Stop> {
+    let shown = path.display();
+    let bar = bar(path, io);
+    let input: &mut (dyn Read + Send) = &mut io.input;
+    let mut input: Box<dyn BufRead + '_> = match path.as_os_str() == "-" {
+        true => Box::new(BufReader::new(input)),
+        false => {
+            let file = std::fs::File::open(path).map_err(|error| {
+                Failure::usage(format!("cannot read `{shown}`")).cause(error).hint(RECORD)
+            })?;
+            Box::new(BufReader::new(file))
+        }
     };
-    let decisions = read.map_err(|error| {
+    let refused = |error: RequestsError| {
         let place = format!("{shown}:{}:{}", error.line, error.column);
         Failure::usage(format!("{place}: {}", error.message)).hint(RECORD)
-    })?;
-    if decisions.is_empty() {
-        return Err(Failure::usage(format!("`{shown}` contains no calls")).hint(RECORD).into());
+    };
+    let mut requests = Requests::new(&mut *input);
+    let Some((line, first)) = requests.next().transpose().map_err(refused)? else {
+        return Err(Failure::usage(format!("`{shown}` contains no calls"))
+            .hint(format!("{RECORD}; {WITHOUT}"))
+            .into());
+    };
+    let before = start_offline(&args.from, from, &first).await?;
+    let after = start_offline(&args.to, to, &first).await?;
+    let mut replayer = Replayer::new((Arc::clone(from), before), (Arc::clone(to), after));
+    let mut next = Some((line, first));
+    while let Some((line, decision)) = next {
+        replayer.replay(line, &decision).await;
+        bar.set_position(requests.bytes());
+        next = requests.next().transpose().map_err(refused)?;
     }
-    Ok(decisions)
+    bar.finish_and_clear();
+    let replayed = replayer.end().await;
+    let mut skipped = replayed.skipped.kept.iter();
+    if replayed.calls == 0
+        && let Some((line, why)) = skipped.find(|(_, why)| why != LIMITS_ARE_NOT_REPLAYED)
+    {
+        let failure = Failure::usage(format!("no call in `{shown}` can be replayed"));
+        let failure = failure.cause(format!("line {line}: {why}")).hint(
+            "record calls with `mixer server --record-requests FILE`, in a version like that of this program",
+        );
+        return Err(failure.into());
+    }
+    Ok(replayed)
 }
 
-fn snapshot(args: &DiffArgs, url: &str, io: &mut Io) -> Result<Arc<Snapshot>, Stop> {
+/// The part of a recording that is replayed, in bytes; on a terminal, and of a file.
+fn bar(path: &Path, io: &Io) -> ProgressBar {
+    let length = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
+    let Some(length) = length.filter(|_| io.err_is_terminal && !io.is_quiet) else {
+        return ProgressBar::hidden();
+    };
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr_with_hz(REDRAWS));
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes}  eta {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// How often a bar is drawn again, a second.
+const REDRAWS: u8 = 10;
+
+fn snapshot(args: &DiffArgs, (flag, url): (&str, &str), io: &mut Io) -> Result<Arc<Snapshot>, Stop> {
     let contents = source::read(&[url.to_owned()], io).map_err(|stop| match stop {
         Stop::Failure(failure) => Failure { exit: Exit::Usage, ..*failure }.into(),
         other => other,
     })?;
     let contents = Arc::new(contents);
     let snapshot = source::build(&contents, &args.namespace);
-    if let Some(note) = source::remark(url, &args.namespace, (&contents, &snapshot), &snapshot.diagnostics) {
-        io.warn(&note.text)?;
+    let diagnostics = snapshot.diagnostics.iter().cloned().chain(check_params(&snapshot)).collect();
+    match source::remark(url, &args.namespace, (&contents, &snapshot), &diagnostics) {
+        None => {}
+        Some(note @ Remark { why: Unserved::Errors, .. }) if args.serve_valid => io.warn(&note.text())?,
+        Some(note) => {
+            let failure = note.failure(format!("a server does not serve the configuration of {flag}"));
+            return Err(Failure { exit: Exit::Usage, ..failure }.into());
+        }
     }
     Ok(snapshot)
 }
 
-async fn start_offline(
-    url: &str,
-    snapshot: &Arc<Snapshot>,
-    decisions: &[(usize, Decision)],
-) -> Result<Offline, Stop> {
-    Offline::start(snapshot, clock_of(decisions), &Stubs::default()).await.map_err(|error| {
+async fn start_offline(url: &str, snapshot: &Arc<Snapshot>, first: &Decision) -> Result<Offline, Stop> {
+    Offline::start(snapshot, clock_of(first), &Stubs::default()).await.map_err(|error| {
         let first = error.problems.first();
         let cause = first.map_or_else(String::new, |p| format!("{}: {}", p.resource, p.message));
         Failure::usage(format!("cannot build the handlers of `{url}`"))
@@ -168,24 +245,24 @@ async fn start_offline(
     })
 }
 
-/// Groups changes by differences and causes, most frequent first.
-fn groups(changes: &[ChangedCall]) -> Vec<ChangeGroup<'_>> {
-    let mut groups: BTreeMap<(String, String), Vec<&ChangedCall>> = BTreeMap::new();
-    for change in changes {
-        let differences: Vec<String> =
-            change.differences.iter().map(|d| format!("{} {} -> {}", d.what, d.from, d.to)).collect();
-        groups.entry((differences.join("; "), change.causes.join(", "))).or_default().push(change);
-    }
-    let mut groups: Vec<ChangeGroup<'_>> =
-        groups.into_iter().map(|((change, why), calls)| ChangeGroup { change, why, calls }).collect();
-    groups.sort_by_key(|group| (std::cmp::Reverse(group.calls.len()), group.calls.first().map(|c| c.line)));
+/// The groups of changes, most frequent first.
+fn groups(replayed: &Replay) -> Vec<ShownGroup<'_>> {
+    let text =
+        |difference: &Difference| format!("{} {} -> {}", difference.what, difference.from, difference.to);
+    let shown = replayed.groups.iter().map(|((differences, causes), group)| ShownGroup {
+        change: differences.iter().map(text).collect::<Vec<_>>().join("; "),
+        why: causes.join(", "),
+        group,
+    });
+    let mut groups: Vec<ShownGroup<'_>> = shown.collect();
+    groups.sort_by_key(|shown| (std::cmp::Reverse(shown.group.calls), shown.group.lines.first().copied()));
     groups
 }
 
 fn show(
     args: &DiffArgs,
     compared: &Compared,
-    groups: &[ChangeGroup<'_>],
+    groups: &[ShownGroup<'_>],
     width: usize,
     io: &mut Io,
 ) -> Result<(), Stop> {
@@ -193,10 +270,8 @@ fn show(
     if !groups.is_empty() {
         let rows: Vec<Vec<String>> = groups
             .iter()
-            .map(|group| {
-                let lines: Vec<usize> = group.calls.iter().map(|change| change.line).collect();
-                let lines = some_of(&lines);
-                vec![group.calls.len().to_string(), lines, shorten(&group.change), group.why.clone()]
+            .map(|ShownGroup { change, why, group }| {
+                vec![group.calls.to_string(), some_of(&group.lines), shorten(change), why.clone()]
             })
             .take(args.limit.max(1))
             .collect();
@@ -204,9 +279,15 @@ fn show(
         if groups.len() > rows.len() {
             writeln!(io.out, "{} more groups; see --limit", groups.len() - rows.len())?;
         }
+        let grouped: usize = groups.iter().map(|shown| shown.group.calls).sum();
+        if replayed.changes.count > grouped {
+            writeln!(io.out, "{} calls beyond {MAX_KEPT} groups", replayed.changes.count - grouped)?;
+        }
     }
-    let changed = replayed.changes.len();
-    writeln!(io.out, "{changed} of {} calls have a different result", replayed.calls)?;
+    let changed = replayed.changes.count;
+    if replayed.calls > 0 {
+        writeln!(io.out, "{changed} of {} calls have a different result", replayed.calls)?;
+    }
     if replayed.masked > 0 {
         writeln!(io.out, "{} depend on masked attributes: real results may differ", replayed.masked)?;
     }
@@ -227,22 +308,25 @@ fn show(
             replayed.unnamed
         )?;
     }
-    if !replayed.drifted.is_empty() {
-        let count = replayed.drifted.len();
+    if replayed.drifted.count > 0 {
+        let count = replayed.drifted.count;
         writeln!(io.out, "{count} do not have the recorded result with --from: state or backends differ")?;
     }
     if !compared.settings.is_empty() {
-        writeln!(io.out, "{}, which calls are replayed without:", differing(compared.settings.len()))?;
+        let replayed = if replayed.calls > 0 { ", which calls are replayed without" } else { "" };
+        writeln!(io.out, "{}{replayed}:", differing(compared.settings.len()))?;
         for setting in &compared.settings {
             writeln!(io.out, "  {setting}")?;
         }
+    } else if replayed.calls == 0 {
+        writeln!(io.out, "no resource for Envoy differs")?;
     }
     for Unenforced { what, resource, place, .. } in &compared.unenforced {
         let (resource, place) = (resource.to_string(), escaped(place));
         writeln!(io.out, "not enforced with --to: {what} ({} in {place})", escaped(&resource))?;
     }
     let mut skipped: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    replayed.skipped.iter().for_each(|(line, cause)| skipped.entry(cause).or_default().push(*line));
+    replayed.skipped.kept.iter().for_each(|(line, cause)| skipped.entry(cause).or_default().push(*line));
     for (cause, lines) in skipped {
         let cause = escaped(cause);
         let told = match lines.as_slice() {
@@ -250,6 +334,9 @@ fn show(
             lines => format!("{} lines are skipped ({}): {cause}", lines.len(), some_of(lines)),
         };
         io.warn(&told)?;
+    }
+    if replayed.skipped.more() > 0 {
+        io.warn(&format!("{} more lines are skipped", replayed.skipped.more()))?;
     }
     Ok(())
 }
@@ -277,20 +364,20 @@ fn shorten(text: &str) -> String {
     text.chars().take(MAX_CHARS).chain(['…']).collect()
 }
 
-fn document(compared: &Compared, groups: &[ChangeGroup<'_>]) -> Value {
+fn document(compared: &Compared, groups: &[ShownGroup<'_>]) -> Value {
     let replayed = &compared.replayed;
     json!({
         "apiVersion": "mixer/v1",
         "kind": "PolicyDiff",
         "summary": {
             "calls": replayed.calls,
-            "changed": replayed.changes.len(),
+            "changed": replayed.changes.count,
             "unsure": replayed.unsure,
             "masked": replayed.masked,
             "cut": replayed.cut,
             "unnamed": replayed.unnamed,
-            "drifted": replayed.drifted.len(),
-            "skipped": replayed.skipped.len(),
+            "drifted": replayed.drifted.count,
+            "skipped": replayed.skipped.count,
             "settings": compared.settings.len(),
         },
         "settings": compared.settings.iter().map(ChangedSetting::document).collect::<Vec<_>>(),
@@ -299,13 +386,13 @@ fn document(compared: &Compared, groups: &[ChangeGroup<'_>]) -> Value {
             "resource": one.resource.to_string(),
             "place": one.place,
         })).collect::<Vec<_>>(),
-        "groups": groups.iter().map(|group| json!({
-            "calls": group.calls.len(),
-            "change": group.change,
-            "why": group.why,
-            "lines": group.calls.iter().map(|change| change.line).collect::<Vec<_>>(),
+        "groups": groups.iter().map(|ShownGroup { change, why, group }| json!({
+            "calls": group.calls,
+            "change": change,
+            "why": why,
+            "lines": group.lines,
         })).collect::<Vec<_>>(),
-        "changes": replayed.changes.iter().map(|change| json!({
+        "changes": replayed.changes.kept.iter().map(|change| json!({
             "line": change.line,
             "time": change.time,
             "differences": change.differences.iter().map(|d| {
@@ -315,8 +402,8 @@ fn document(compared: &Compared, groups: &[ChangeGroup<'_>]) -> Value {
             "masked": change.masked,
             "cut": change.cut,
         })).collect::<Vec<_>>(),
-        "drifted": replayed.drifted,
-        "skipped": replayed.skipped.iter().map(|(line, cause)| {
+        "drifted": replayed.drifted.kept,
+        "skipped": replayed.skipped.kept.iter().map(|(line, cause)| {
             json!({"line": line, "cause": cause})
         }).collect::<Vec<_>>(),
     })

@@ -26,9 +26,65 @@ pub(crate) struct DoctorArgs {
     /// Output format; default: table on a terminal, else plain.
     #[arg(short = 'o', long, value_enum, value_name = "FORMAT")]
     output: Option<OutputFormat>,
-    /// Flags of `mixer server`; its environment variables apply as well.
+    /// Flags of `mixer server`, which `mixer server --help` lists; its environment variables apply as well.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "SERVER FLAG")]
     flags: Vec<OsString>,
+}
+
+/// The command line of `doctor` with its own flags, and those of every command, before the flags of `mixer server`, which end its own. A command
+/// line of another command is left as it is.
+pub(super) fn with_own_flags_first(root: &clap::Command, args: Vec<OsString>) -> Vec<OsString> {
+    let command = args.iter().skip(1).position(|arg| root.find_subcommand(arg).is_some());
+    let own = command.and_then(|at| root.find_subcommand(args.get(at + 1)?));
+    let server = root.find_subcommand("server");
+    let (Some(at), Some(own), Some(server)) = (command, own.filter(|own| own.get_name() == "doctor"), server)
+    else {
+        return args;
+    };
+    let globals = root.get_arguments().filter(|arg| arg.is_global_set());
+    let known: Vec<&clap::Arg> = own.get_arguments().chain(globals).collect();
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    let mut rest = args.into_iter();
+    first.extend(rest.by_ref().take(at + 2));
+    while let Some(arg) = rest.next() {
+        let text = arg.to_string_lossy().into_owned();
+        if text == "--" {
+            last.push(arg);
+            last.extend(rest.by_ref());
+            break;
+        }
+        let is_help = |text: &str| matches!(text, "-h" | "--help");
+        let flag = known.iter().find(|flag| is_flag(flag, &text));
+        let of_server = || server.get_arguments().find(|flag| is_flag(flag, &text));
+        let has_value = match flag {
+            Some(flag) => takes_next(flag, &text),
+            None => of_server().is_some_and(|flag| takes_next(flag, &text)),
+        };
+        let to = if flag.is_some() || is_help(&text) { &mut first } else { &mut last };
+        to.push(arg);
+        let is_value = |next: &OsString| !is_help(&next.to_string_lossy());
+        if has_value && rest.as_slice().first().is_some_and(is_value) {
+            to.extend(rest.next());
+        }
+    }
+    first.append(&mut last);
+    first
+}
+
+/// Whether an argument is this flag: `--name`, `--name=VALUE`, `-n` or `-nVALUE`.
+fn is_flag(flag: &clap::Arg, arg: &str) -> bool {
+    let Some(long) = arg.strip_prefix("--") else {
+        let short = arg.strip_prefix('-').and_then(|rest| rest.chars().next());
+        return short.is_some() && short == flag.get_short();
+    };
+    let name = long.split('=').next().unwrap_or_default();
+    flag.get_long() == Some(name) || flag.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
+}
+
+/// Whether the next argument is the value of this flag, which `arg` gives.
+fn takes_next(flag: &clap::Arg, arg: &str) -> bool {
+    let has_none = if arg.starts_with("--") { !arg.contains('=') } else { arg.chars().count() == 2 };
+    flag.get_action().takes_values() && !flag.is_require_equals_set() && has_none
 }
 
 /// Runs all checks and prints the findings.

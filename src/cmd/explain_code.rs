@@ -15,7 +15,7 @@ const EXAMPLES: &str = "\n## Examples\n";
 /// Flags of `explain-code`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ExplainCodeArgs {
-    /// The code, as in `error[handler-unknown]`; default: a list of all codes.
+    /// The code, alone or as `error[handler-unknown]`; default: a list of all codes.
     #[arg(value_name = "CODE")]
     code: Option<String>,
 }
@@ -70,6 +70,13 @@ pub(crate) fn names() -> Vec<&'static str> {
     codes
 }
 
+/// The code in what was copied from a diagnostic: `error[CODE]:`, `[CODE]`, or the code alone.
+fn code_in(text: &str) -> &str {
+    let text = text.trim().trim_end_matches(':');
+    let inner = text.strip_suffix(']').and_then(|text| text.rsplit_once('['));
+    inner.map_or(text, |(_, code)| code)
+}
+
 /// Prints what a code means, or all codes.
 pub(crate) fn run(args: &ExplainCodeArgs, io: &mut Io) -> Outcome {
     let Some(code) = &args.code else {
@@ -78,7 +85,8 @@ pub(crate) fn run(args: &ExplainCodeArgs, io: &mut Io) -> Outcome {
         }
         return Ok(Exit::Success);
     };
-    let found: Vec<Entry<'_>> = entries(REFERENCE).filter(|entry| entry.code == *code).collect();
+    let code = code_in(code);
+    let found: Vec<Entry<'_>> = entries(REFERENCE).filter(|entry| entry.code == code).collect();
     if found.is_empty() {
         let near = suggestion(code, entries(REFERENCE).map(|entry| entry.code));
         let hint = near.unwrap_or_else(|| "`mixer explain-code` lists all codes".to_owned());

@@ -69,7 +69,7 @@ pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
         "next, servers in terminals of their own:".to_owned(),
     ];
     if directory != "." {
-        lines.push(format!("  cd {directory}"));
+        lines.push(format!("  cd {}", for_shell(&directory)));
     }
     lines.extend(
         ["  mixer validate policy", "  mixer test tests.yaml", "  mixer server --config policy"]
@@ -84,6 +84,14 @@ pub(crate) fn run(args: &InitArgs, io: &mut Io) -> Outcome {
         writeln!(io.out, "{}", escaped(&line))?;
     }
     Ok(Exit::Success)
+}
+
+/// A path as an argument of a command of a shell.
+fn for_shell(path: &str) -> String {
+    // Otherwise it is an option, or the directory before.
+    let path = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+,@%:".contains(&byte);
+    if path.bytes().all(is_plain) { path } else { format!("'{}'", path.replace('\'', r"'\''")) }
 }
 
 /// The text of every file, by its path in the directory.
@@ -103,4 +111,25 @@ fn files(caller: Caller) -> BTreeMap<String, String> {
         }
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_shell;
+
+    #[test]
+    fn paths_are_arguments() {
+        for (path, argument) in [
+            ("shop", "shop"),
+            ("/srv/a.b-c_d", "/srv/a.b-c_d"),
+            ("a b", "'a b'"),
+            ("-x", "./-x"),
+            ("- x", "'./- x'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("~ann", "'~ann'"),
+        ] {
+            assert_eq!(for_shell(path), argument);
+        }
+    }
 }

@@ -8,7 +8,7 @@ use super::personality::Personality;
 use super::server::with_config_file;
 use super::shown::Shown;
 use super::tree::{self, Command, GlobalFlags};
-use super::{galley, legacy, usage};
+use super::{doctor, galley, legacy, usage};
 use mixer_server::ServerOptions;
 
 /// A parsed command line.
@@ -85,6 +85,7 @@ fn parse_legacy(personality: Personality, args: &[OsString]) -> Result<Invocatio
 fn parse_native(args: Vec<OsString>) -> Result<Invocation, Shown> {
     let format = usage::error_format(&args);
     let root = tree::native(false);
+    let args = doctor::with_own_flags_first(&root, args);
     let args = usage::help_request(&root, &args).unwrap_or(args);
     let title = usage::title(&root, &args);
     let given = GivenAddresses::of(&args);

@@ -64,13 +64,16 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
             left: sets,
         };
         let workers = vec![worker; usize::try_from(flags.load.concurrency).unwrap_or(0)];
+        let unserved = client.unserved();
+        if unserved.as_ref().is_some_and(|unserved| flags.refuses(personality, unserved.why)) {
+            documents.mark_unserved();
+        }
         documents.begin(io)?;
         let summary = drive(workers, flags.load.rate, progress, io, |io, finished| {
             let manner = (flags.result.hides_results(), personality.is_legacy());
             if print { show(io, &mut documents, &finished, manner) } else { Ok(()) }
         })
         .await?;
-        let unserved = client.unserved();
         client.close().await;
         if let Some(span) = span {
             span.end().await;
@@ -81,7 +84,7 @@ pub(crate) fn run(args: &ReportArgs, personality: Personality, io: &mut Io) -> O
     if summarize && !documents.is_active() {
         summary.write(io)?;
     }
-    Ok(flags.exit(personality, summary.worst(), unserved))
+    flags.outcome(personality, summary.worst(), unserved.as_ref(), io)
 }
 
 fn show(

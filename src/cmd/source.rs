@@ -74,7 +74,7 @@ impl ConfigSource {
         let contents = Arc::new(contents);
         let snapshot = build(&contents, &self.namespace);
         if let Some(note) = remark(&source, &self.namespace, (&contents, &snapshot), &snapshot.diagnostics) {
-            io.warn(&note.text)?;
+            io.warn(&note.text())?;
         }
         Ok(snapshot)
     }
@@ -109,12 +109,30 @@ pub(crate) enum Unserved {
 }
 
 /// What a server does instead of an offline command.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Remark {
-    /// For the user.
-    pub(crate) text: String,
+    /// What the configuration has, what the command makes of it, and what a server does.
+    says: String,
+    /// The command that tells more.
+    validate: String,
     /// Why.
     pub(crate) why: Unserved,
+}
+
+impl Remark {
+    /// For the user of a command that goes on with it.
+    pub(crate) fn text(&self) -> String {
+        format!("{}; see `{}`", self.says, self.validate)
+    }
+
+    /// The failure of a command whose result no server has.
+    pub(crate) fn failure(&self, what: impl Into<String>) -> Failure {
+        let served = match self.why {
+            Unserved::Errors => "; --serve-valid is for a server with --config-on-error serve-valid",
+            Unserved::Empty => "",
+        };
+        Failure::local(what).cause(&self.says).hint(format!("see `{}`{served}", self.validate))
+    }
 }
 
 /// What a server does instead of an offline command: with a configuration that has errors, or that has nothing; `None` if it does the same.
@@ -124,20 +142,21 @@ pub(crate) fn remark(
     (contents, snapshot): (&Arc<StoreContents>, &Snapshot),
     diagnostics: &Diagnostics,
 ) -> Option<Remark> {
-    if let Some(text) = left_out(url, namespace, diagnostics) {
+    let validate = escaped(&validate_command(url, &namespace.default_namespace)).into_owned();
+    if let Some(says) = left_out(url, diagnostics) {
         let faulty: BTreeSet<&str> = errors(diagnostics).map(|problem| problem.resource.as_str()).collect();
         let is_left = |resource: &&Arc<RawResource>| !faulty.contains(resource.key.to_string().as_str());
         let resources = contents.resources.iter().filter(is_left).cloned().collect();
         let left = Arc::new(StoreContents { resources, ..StoreContents::default() });
         let is_empty = emptiness(&left, snapshot, namespace, false).is_some();
-        return Some(Remark { text, why: if is_empty { Unserved::Empty } else { Unserved::Errors } });
+        let why = if is_empty { Unserved::Empty } else { Unserved::Errors };
+        return Some(Remark { says, validate, why });
     }
     emptiness(contents, snapshot, namespace, false)?;
-    let text = format!(
-        "`{url}` has no resources: a server answers UNAVAILABLE, unless --allow-empty-config says that every call is to be allowed; see `{}`",
-        validate_command(url, &namespace.default_namespace)
+    let says = format!(
+        "`{url}` has no resources: a server answers UNAVAILABLE, unless --allow-empty-config says that every call is to be allowed"
     );
-    Some(Remark { text: escaped(&text).into_owned(), why: Unserved::Empty })
+    Some(Remark { says: escaped(&says).into_owned(), validate, why: Unserved::Empty })
 }
 
 fn errors(diagnostics: &Diagnostics) -> impl Iterator<Item = &Diagnostic> {
@@ -145,7 +164,7 @@ fn errors(diagnostics: &Diagnostics) -> impl Iterator<Item = &Diagnostic> {
 }
 
 /// Names the resources with an error, which offline commands leave out, and says what a server does instead; `None` without any.
-fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) -> Option<String> {
+fn left_out(url: &str, diagnostics: &Diagnostics) -> Option<String> {
     let errors: Vec<_> = errors(diagnostics).collect();
     if errors.is_empty() {
         return None;
@@ -160,8 +179,7 @@ fn left_out(url: &str, namespace: &NamespaceFlags, diagnostics: &Diagnostics) ->
     let without = if names.is_empty() { String::new() } else { format!(" without {names}") };
     let note = format!(
         "`{url}` has {count} and is evaluated{without}; a server goes on with the last good version, or \
-         does not serve, unless --config-on-error is serve-valid; see `{}`",
-        validate_command(url, &namespace.default_namespace)
+         does not serve, unless --config-on-error is serve-valid"
     );
     Some(escaped(&note).into_owned())
 }

@@ -13,7 +13,7 @@ use session::{FinishedTest, TestRun};
 
 use super::event_loop::block_on;
 use super::exit::{Exit, Failure, Outcome, Stop};
-use super::flags::NamespaceFlags;
+use super::flags::{EmptyConfigFlags, NamespaceFlags};
 use super::io::Io;
 use super::output::OutputFormat;
 use mixer_policy::{SuiteProblem, run_case};
@@ -29,6 +29,8 @@ pub(crate) struct TestArgs {
     config: Vec<String>,
     #[command(flatten)]
     namespace: NamespaceFlags,
+    #[command(flatten)]
+    empty: EmptyConfigFlags,
     /// Run only tests whose file or name contains TEXT.
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
@@ -45,7 +47,8 @@ pub(crate) struct TestArgs {
 
 /// Runs the tests and prints the results. Exit status: 0 if all tests pass, 1 if one fails, 2 if an input cannot be read.
 pub(crate) fn run(args: &TestArgs, io: &mut Io) -> Outcome {
-    let loaded = load::load(&args.paths, &args.config, &args.namespace, io)?;
+    let namespace = (&args.namespace, args.empty.allow_empty_config);
+    let loaded = load::load(&args.paths, &args.config, namespace, io)?;
     let mut renderer = TestRenderer::new(args.output, io);
     let session = block_on(run_all(args, &loaded, &mut renderer, io))?;
     renderer.end(&session, io)?;

@@ -168,14 +168,14 @@ pub(crate) enum Command {
     ///
     /// Reads files with `kind: PolicyTest`, evaluates their requests against the configuration they name, and compares statuses, quotas,
     /// headers, rules, referenced attributes and reports with the expectations. No backend is contacted. Exits with status 1 if a test
-    /// fails, 2 if tests or configuration cannot be read.
+    /// fails, 2 if tests or configuration cannot be read, or the configuration has errors or nothing.
     ///
     /// Example: mixer test policy-tests/ --filter quota --junit results.xml
     Test(Box<test::TestArgs>),
     /// Show which recorded decisions a configuration change alters, and why.
     ///
-    /// Replays calls that a server recorded against both configurations and compares the results. Exits with status 1 if a result
-    /// differs, 2 if an input cannot be read.
+    /// Replays calls that a server recorded against both configurations and compares the results, and the settings for Envoy. Exits with
+    /// status 1 if a result or a setting differs, 2 if an input cannot be read or a server does not serve one of the configurations.
     ///
     /// Example: mixer diff --from fs:///etc/mixer --to new/ --requests calls.jsonl
     Diff(Box<diff::DiffArgs>),

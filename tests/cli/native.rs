@@ -67,8 +67,8 @@ fn help_is_shown_wherever_it_is_asked_for() {
         assert_eq!((ran.code, ran.err.as_str(), ran.out == page.out), (0, "", true), "{args:?}: {}", ran.out);
     }
     assert_eq!(run(&["mixer", "validate", "--live", "-h"]).out, run(&["mixer", "validate", "-h"]).out);
-    let server = run(&["mixer", "doctor", "--port", "1", "--help"]);
-    assert_eq!((server.code, server.out), (0, run(&["mixer", "server", "--help"]).out), "{}", server.err);
+    let doctor = run(&["mixer", "doctor", "--port", "1", "--help"]);
+    assert_eq!((doctor.code, doctor.out), (0, run(&["mixer", "doctor", "--help"]).out), "{}", doctor.err);
     let path = run(&["mixer", "validate", "--", "--help"]);
     assert_eq!(path.code, 3, "{}", path.err);
 }

@@ -514,6 +514,157 @@ fn diff_tells_settings_for_envoy_that_differ() {
     );
 }
 
+/// A directory with this file.
+fn side(directory: &Path, name: &str, text: &str) -> String {
+    let path = directory.join(name);
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("a.yaml"), text).unwrap();
+    path.display().to_string()
+}
+
+/// What no server serves is compared with nothing, whether a recorded call meets it or not.
+#[test]
+fn diff_refuses_a_configuration_that_no_server_serves() {
+    const HANDLER: &str =
+        "kind: handler\nmetadata: {name: h, namespace: istio-system}\nspec: {compiledAdapter: noop}\n";
+    let directory = tempfile::tempdir().unwrap();
+    let calls = directory.path().join("calls.jsonl").display().to_string();
+    std::fs::write(&calls, "{\"time\":\"2026-01-01T00:00:00Z\",\"method\":\"check\",\"attributes\":{}}\n")
+        .unwrap();
+    let good = side(directory.path(), "good", HANDLER);
+    let broken =
+        "---\nkind: rule\nmetadata: {name: r, namespace: other}\nspec: {match: nosuch == 1, actions: []}\n";
+    let bad = side(directory.path(), "bad", &format!("{HANDLER}{broken}"));
+    let empty = side(directory.path(), "empty", "# Nothing.\n");
+    let diff = |from: &str, to: &str, more: &[&str]| {
+        within(&[&["diff", "--from", from, "--to", to, "--requests", &calls, "--quiet"][..], more].concat())
+    };
+    assert_eq!(diff(&good, &good, &[]), (0, String::new(), String::new()));
+    for (from, to, flag, why) in [
+        (&good, &bad, "--to", "/bad` has "),
+        (&bad, &good, "--from", "/bad` has "),
+        (&good, &empty, "--to", "/empty` has no resources: "),
+        (&empty, &good, "--from", "/empty` has no resources: "),
+    ] {
+        for more in [&[][..], &["-o", "json"]] {
+            let (status, out, err) = diff(from, to, more);
+            assert_eq!((status, out.as_str()), (2, ""), "{from} {to}: {err}");
+            assert!(err.contains(flag) && err.contains(why), "{from} {to}: {err}");
+        }
+    }
+    let (status, _, err) = diff(&good, &bad, &["--serve-valid"]);
+    assert_eq!(status, 0, "{err}");
+    let (status, _, err) = diff(&good, &empty, &["--serve-valid"]);
+    assert_eq!(status, 2, "its path may be wrong: {err}");
+}
+
+/// Calls of rate limits are in no recording.
+#[test]
+fn diff_compares_rate_limits_without_calls() {
+    let limits = |requests: &[(&str, u32)]| {
+        let descriptor = |(key, requests): &(&str, u32)| {
+            format!("- key: {key}\n  rate_limit: {{unit: minute, requests_per_unit: {requests}}}\n")
+        };
+        format!("domain: shop\ndescriptors:\n{}", requests.iter().map(descriptor).collect::<String>())
+    };
+    let keys = ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"];
+    let were: Vec<(&str, u32)> = keys.into_iter().zip(1..).collect();
+    let mut are = were.clone();
+    are[7].1 = 8_000_000;
+    are.insert(0, ("new", 1));
+    let directory = tempfile::tempdir().unwrap();
+    let from = side(directory.path(), "from", &limits(&were));
+    let to = side(directory.path(), "to", &limits(&are));
+    let calls = directory.path().join("calls.jsonl").display().to_string();
+    std::fs::write(&calls, "{\"time\":\"2026-01-01T00:00:00Z\",\"method\":\"limit\",\"attributes\":{}}\n")
+        .unwrap();
+    for more in [&[][..], &["--requests", &calls]] {
+        let diff = |to: &str| within(&[&["diff", "--from", &from, "--to", to][..], more].concat());
+        let (status, out, err) = diff(&to);
+        assert_eq!(status, 1, "{more:?}: {err}");
+        assert!(out.starts_with("1 resource for Envoy differs:\n"), "{out}");
+        assert!(out.contains("descriptors[k7].rate_limit.requests_per_unit 8 -> 8000000"), "{out}");
+        assert!(out.contains("descriptors[new] (none) -> {") && out.matches(" -> ").count() == 2, "{out}");
+        assert!(err.starts_with("warning: no call "), "{err}");
+        let (status, out, _) = diff(&from);
+        assert_eq!((status, out.as_str()), (0, "no resource for Envoy differs\n"), "{more:?}");
+    }
+    // A recording without calls may be the wrong one.
+    std::fs::write(&calls, "").unwrap();
+    let (status, _, err) = within(&["diff", "--from", &from, "--to", &to, "--requests", &calls]);
+    assert!(status == 2 && err.contains("without --requests"), "{err}");
+    // All that differs is in a document.
+    let raised: Vec<(&str, u32)> = were.iter().map(|(key, requests)| (*key, requests + 100)).collect();
+    let more = [&raised[..], &[("k8", 1), ("k9", 1)]].concat();
+    let raised = side(directory.path(), "raised", &limits(&more));
+    let (_, out, _) = within(&["diff", "--from", &from, "--to", &raised]);
+    assert!(out.contains(", and 2 more, which `-o json` has\n"), "{out}");
+    let (status, out, _) = within(&["diff", "--from", &from, "--to", &raised, "-o", "json"]);
+    let found: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status, found["settings"][0]["changes"].as_array().map(Vec::len)), (1, Some(10)), "{out}");
+}
+
+/// A recording may be larger than the memory.
+#[test]
+fn diff_holds_one_call_at_a_time() {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let sample = root().join("testdata/config").display().to_string();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_mixer"))
+        .args(["diff", "--from", &sample, "--to", &sample, "--requests", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let path = "x".repeat(512 << 10);
+    let line = format!(
+        "{{\"time\":\"2026-01-01T00:00:00Z\",\"method\":\"check\",\"attributes\":{{\"request.path\":\"{path}\"}}}}\n"
+    );
+    let status = format!("/proc/{}/status", child.id());
+    let peak = || -> u64 {
+        let text = std::fs::read_to_string(&status).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    };
+    let mut input = child.stdin.take().unwrap();
+    let mut send = |lines: usize| (0..lines).for_each(|_| input.write_all(line.as_bytes()).unwrap());
+    send(10);
+    let before = peak();
+    send(110);
+    let after = peak();
+    drop(input);
+    let done = child.wait_with_output().unwrap();
+    let out = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!((done.status.code(), &*out), (Some(0), "0 of 120 calls have a different result\n"));
+    assert!(after - before < 30 << 10, "{before} KiB, then {after} KiB");
+}
+
+/// The tests would pass on a server that answers nothing.
+#[test]
+fn a_configuration_without_resources_is_not_tested() {
+    let directory = tempfile::tempdir().unwrap();
+    let place = |name: &str| directory.path().join(name).display().to_string();
+    std::fs::create_dir(place("empty")).unwrap();
+    let sample = root().join("testdata/config").display().to_string();
+    let test = |config: &str, more: &[&str]| {
+        let file = place("suite.yaml");
+        let tests = "tests: [{name: open, check: {}, expect: {status: OK}}]";
+        std::fs::write(&file, format!("apiVersion: mixer/v1\nkind: PolicyTest\nconfig: {config}\n{tests}\n"))
+            .unwrap();
+        within(&[&["test", &file][..], more].concat())
+    };
+    for config in ["empty", &format!("[{sample}, empty]")] {
+        let (status, out, err) = test(config, &[]);
+        assert_eq!((status, out.as_str()), (2, ""), "{config}: {err}");
+        assert!(
+            err.contains("suite.yaml:3:9: `") && err.contains("/empty` has no resources"),
+            "{config}: {err}"
+        );
+        let (status, out, err) = test(config, &["--allow-empty-config"]);
+        assert!(status == 0 && out.contains("\n1 test: 1 passed"), "{config}: {out}{err}");
+    }
+}
+
 #[test]
 fn a_recording_that_is_none_is_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -48,11 +48,28 @@ fn tables_say_what_to_do_and_tools_what_they_leave_out() {
         assert!(ran.err.starts_with(&note), "{arguments:?}: {}", ran.err);
     }
     let checked = run(&["mixer", "check", "--config", &path, "--explain"]);
-    assert!(checked.err.contains("errors and is evaluated without r.rule.istio-system; "), "{}", checked.err);
-    // No server answers so: the status says it, also without a word.
-    let quiet = run(&["mixer", "check", "--config", &path, "--quiet"]);
-    assert_eq!((checked.code, quiet.code, quiet.err.as_str()), (3, 3, ""));
-    assert_eq!(run(&["mixer", "report", "--config", &path, "--quiet"]).code, 3);
+    let told = "errors and is evaluated without r.rule.istio-system; ";
+    assert!(checked.code == 3 && checked.err.matches(told).count() == 1, "{}", checked.err);
+    // No server answers so, which is an error also of those who ask for no more.
+    for command in ["check", "report"] {
+        let of = |more: &[&str]| run(&[&["mixer", command, "--config", &path][..], more].concat());
+        let quiet = of(&["--quiet"]);
+        assert!(quiet.code == 3 && quiet.out.is_empty(), "{command}: {}", quiet.out);
+        assert!(quiet.err.starts_with("error: ") && quiet.err.contains(told), "{command}: {}", quiet.err);
+        let documents = of(&["-o", "json", "--error-format", "json"]);
+        assert_eq!(json(&documents)["served"], false, "{command}: {}", documents.out);
+        let failures: Vec<serde_json::Value> =
+            documents.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let failure = failures.iter().find(|document| document["kind"] == "Error");
+        assert_eq!(failure.map(|failure| &failure["exit"]), Some(&3.into()), "{command}: {}", documents.err);
+        // Whoever says what he means is warned.
+        for meant in ["--serve-valid", "--exit-zero"] {
+            let served = of(&[meant, "-o", "json"]);
+            let is_warned = served.err.starts_with("warning: ") && served.err.contains(told);
+            assert!(served.code == 0 && is_warned, "{command} {meant}: {}", served.err);
+            assert!(json(&served).get("served").is_none(), "{command} {meant}: {}", served.out);
+        }
+    }
     for served in
         [&["mixer", "check", "--config", &path, "--serve-valid"][..], &["mixc", "check", "--config", &path]]
     {
@@ -557,6 +574,12 @@ fn codes_are_explained() {
     for ran in codes.iter().map(|code| run(&["mixer", "explain-code", code])) {
         assert!(ran.out.lines().last().is_some_and(|line| line.starts_with("  example: ")), "{}", ran.out);
     }
+    // As a diagnostic has it.
+    let told = run(&["mixer", "explain-code", "handler-unknown"]).out;
+    for copied in ["error[handler-unknown]", "error[handler-unknown]:", "[handler-unknown]"] {
+        let ran = run(&["mixer", "explain-code", copied]);
+        assert_eq!((ran.code, &ran.out), (0, &told), "{copied}: {}", ran.err);
+    }
     let misspelt = run(&["mixer", "explain-code", "handler-unkown"]);
     assert!(misspelt.code == 2 && misspelt.err.contains("`handler-unknown`"), "{}", misspelt.err);
     assert!(run(&["mixer", "explain-code"]).out.lines().any(|line| line == "handler-unknown"));
@@ -643,6 +666,11 @@ fn a_new_policy_is_valid_and_passes_its_tests() {
         assert!(again.code == 3 && again.err.contains("exists"), "{}", again.err);
         assert_eq!(std::fs::read_to_string(&tests).unwrap(), "mine");
     }
+    // What it prints is for a shell.
+    let directory = tempfile::tempdir().unwrap();
+    let spaced = directory.path().join("a b").display().to_string();
+    let ran = run(&["mixer", "init", &spaced]);
+    assert!(ran.out.contains(&format!("\n  cd '{spaced}'\n")), "{}", ran.out);
     // A limit of five.
     let directory = tempfile::tempdir().unwrap();
     let shown = directory.path().display().to_string();

@@ -1,7 +1,7 @@
 //! Explanations say what the server answers, and are bounded.
 
 use crate::stage::Stage;
-use crate::support::{DEADLINE, http, put, run_mixer, wait_for};
+use crate::support::{DEADLINE, Server, http, put, run_mixer, wait_for};
 
 /// A rule that refuses when its condition fails, and one whose handler never answers.
 const RULES: &str = "
@@ -180,4 +180,68 @@ fn all_handlers_are_told() {
         found.contains("many-229.handler.istio-system") && !found.contains("No handler matches"),
         "{found}"
     );
+}
+
+/// A rule that refuses `stolen` keys, which are masked in records.
+const KEYED: &str = "---
+kind: rule
+metadata: {name: a-key, namespace: istio-system}
+spec:
+  match: (request.headers[\"x-api-key\"] | \"\") == \"stolen\"
+  actions: [{handler: gate, instances: [knock]}]
+";
+const OTHER: &str = "kind: handler
+metadata: {name: gate, namespace: istio-system}
+spec: {compiledAdapter: denier}
+---
+kind: instance
+metadata: {name: knock, namespace: istio-system}
+spec: {compiledTemplate: checknothing}
+---
+kind: rule
+metadata: {name: close, namespace: istio-system}
+spec:
+  match: (source.user | \"\") == \"smuggler\"
+  actions: [{handler: gate, instances: [knock]}]
+";
+
+/// The rule that refused is not that which refuses what is left of the request.
+#[test]
+fn an_explanation_that_another_rule_refuses_than_the_record_names_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("rules.yaml");
+    put(&file, &format!("{OTHER}{KEYED}"));
+    let server = Server::on(directory.path()).native().start();
+    let (address, controlz) = (server.address(), format!("http://127.0.0.1:{}", server.ports.ctrlz));
+    let checked = run_mixer(&[
+        "check",
+        "-m",
+        &address,
+        "-s",
+        "source.user=smuggler",
+        "--stringmap-attributes",
+        "request.headers=x-api-key:stolen",
+    ]);
+    assert_eq!(checked.status, 1, "{checked:?}");
+    let denials = http("GET", &format!("{controlz}/denialj/"), "").unwrap().body;
+    assert!(denials.contains("\"by\":\"a-key.rule.istio-system\""), "{denials}");
+    let explained = |key: &str| {
+        let lines = format!("request.headers%5Bx-api-key%5D%20%3D%20{key}%0Asource.user%20%3D%20smuggler");
+        let url = format!("{controlz}/explainz/");
+        http("POST", &url, &format!("denial=1&attributes={lines}")).unwrap().body
+    };
+    let recorded = "The record names rule <code>a-key.rule.istio-system</code>";
+    let page = explained("***");
+    assert!(page.contains(">close.rule.istio-system</a>: "), "{page}");
+    let masked = "<code>request.headers[x-api-key]</code> is masked in the record";
+    assert!(page.contains(recorded) && page.contains(masked), "{page}");
+    let page = explained("stolen");
+    assert!(page.contains(">a-key.rule.istio-system</a>: ") && !page.contains("The record names"), "{page}");
+    // As if somebody had mended it.
+    put(&file, OTHER);
+    let changed = wait_for(DEADLINE, || {
+        let page = explained("stolen");
+        (page.contains(recorded) && page.contains("The configuration has changed since")).then_some(())
+    });
+    assert!(changed.is_some(), "{}", explained("stolen"));
 }

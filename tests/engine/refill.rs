@@ -81,7 +81,7 @@ fn a_first_configuration_does_not_serve_while_its_directory_is_filled() {
             let why = stage.published().withheld.clone().unwrap();
             assert_eq!(
                 &*why,
-                "the configuration was empty, and is being filled: it serves when nothing has changed for 5 s, or after 300 s"
+                "the configuration was empty or not read yet, and may still be being filled: it serves when nothing has changed for 5 s, or after 300 s"
             );
             stage.pass(Duration::from_secs(3));
             stage.change(&good());

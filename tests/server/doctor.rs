@@ -54,6 +54,14 @@ fn a_valid_setup_has_no_failures() {
         }),
         "{plain:?}"
     );
+    // Its own flags count wherever they are.
+    for own in [&["-o", "json"][..], &["-ojson"], &["--output", "json", "--quiet"], &["--output=json"]] {
+        let behind = mixer(&[&["doctor"], &flags[..], own, &more].concat());
+        let document: Value = serde_json::from_str(&behind.stdout).unwrap_or_default();
+        assert_eq!(document["kind"], "Diagnosis", "{own:?}: {behind:?}");
+    }
+    let quiet = mixer(&[&["doctor"], &flags[..], &more, &["--quiet"]].concat());
+    assert_eq!((quiet.status, quiet.stdout.as_str()), (0, ""), "{quiet:?}");
 }
 
 #[test]
@@ -466,6 +474,39 @@ fn ports_of_a_running_server_are_no_failure() {
         diagnosed(&[&flags[..], &["--metrics-port", &ports[1], "--ctrlz-port", &ports[2]]].concat());
     let detail = of(&findings, "configuration")[0]["detail"].as_str().unwrap_or_default();
     assert!(detail.contains("; a start would serve nothing: ") && !detail.contains("is served"), "{detail}");
+}
+
+/// Of flags that nobody has started the server with.
+#[test]
+fn what_a_running_server_has_otherwise_is_told() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    put(&directory.path().join("deny.yaml"), &handler("closed", "denier", "checknothing", "", ""));
+    let server = Server::on(directory.path()).native().start();
+    let other = tempfile::tempdir().expect("a temporary directory");
+    put(&other.path().join("deny.yaml"), &handler("closed", "denier", "checknothing", "", ""));
+    let ports = [server.ports.monitoring, server.ports.metrics].map(|port| port.to_string());
+    let free = [(); 3].map(|()| free_port());
+    let [http, limits] = [free[0], free[1]].map(|port| format!("127.0.0.1:{port}"));
+    let controlz = free[2].to_string();
+    let (config, address) = (format!("fs://{}", other.path().display()), server.address());
+    let flags = ["--address", &address, "--config-store-url", &config, "--monitoring-port", &ports[0]];
+    let more = ["--metrics-port", &ports[1], "--ctrlz-port", &controlz, "--envoy-http-address", &http];
+    let (status, findings) =
+        diagnosed(&[&flags[..], &more, &["--envoy-ratelimit-http-address", &limits]].concat());
+    assert_eq!(status, 0, "{findings:?}");
+    for check in ["ControlZ", "envoy http", "envoy rate limits"] {
+        let finding = of(&findings, check)[0];
+        let detail = finding["detail"].as_str().unwrap_or_default();
+        let is_told = detail.ends_with(" is free: the running server does not listen there");
+        assert!(finding["verdict"] == "warn" && is_told, "{check}: {finding}");
+    }
+    // No handler of it has metrics.
+    assert_eq!(of(&findings, "metrics")[0]["verdict"], "ok", "{findings:?}");
+    let own = directory.path().display().to_string();
+    let stores = of(&findings, "running server").into_iter().filter(|finding| {
+        finding["detail"].as_str().is_some_and(|text| text.contains(&own) && text.contains(&config))
+    });
+    assert_eq!(stores.count(), 1, "{findings:?}");
 }
 
 /// A token that the server does not take: what it would say is not passed over in silence.

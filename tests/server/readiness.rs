@@ -177,7 +177,7 @@ fn transitions_of_readiness_are_logged_once_with_the_reason() {
     let log = server.log();
     let of_readiness = log.lines().filter(|line| line.contains("\treadiness ")).count();
     assert_eq!(of_readiness, 3, "unavailable, available, stopping\n{log}");
-    let filled = "was not, because of configuration: the configuration was empty, and is being filled: ";
+    let filled = "was not, because of configuration: the configuration was empty or not read yet, and may still be being filled: ";
     assert!(log.contains(filled), "{log}");
     assert!(log.contains("\tinfo\treadiness turns unavailable: dispatcher: stopping"), "{log}");
 }

@@ -15,7 +15,7 @@ use crate::cmd::attributes::AttributeSet;
 use crate::cmd::exit::{Exit, Failure, Stop};
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
-use crate::cmd::source::{self, Unserved};
+use crate::cmd::source::{self, Remark};
 use mixer_api::grpc::GrpcError;
 use mixer_api::{CallInfo, MixerService};
 use mixer_attribute::Vocabulary;
@@ -86,7 +86,9 @@ impl Client {
                 let connection = if personality.is_legacy() { connection } else { connection.patient() };
                 Ok(Client::Remote(Box::new(connection)))
             }
-            sources => Ok(Client::InProcess(Rc::new(InProcess::open(sources, flags, io).await?))),
+            sources => {
+                Ok(Client::InProcess(Rc::new(InProcess::open(sources, flags, personality, io).await?)))
+            }
         }
     }
 
@@ -166,10 +168,10 @@ impl Client {
     }
 
     /// Why a server would not answer with the configuration in this process; `None` if it would.
-    pub(crate) fn unserved(&self) -> Option<Unserved> {
+    pub(crate) fn unserved(&self) -> Option<Remark> {
         match self {
             Client::Remote(_) => None,
-            Client::InProcess(local) => local.unserved,
+            Client::InProcess(local) => local.unserved.clone(),
         }
     }
 
@@ -279,12 +281,17 @@ pub(crate) struct InProcess {
     snapshot: Arc<Snapshot>,
     without_namespace: Option<WithoutNamespace>,
     /// Why a server would not answer with it.
-    unserved: Option<Unserved>,
+    unserved: Option<Remark>,
     timeout: Option<Duration>,
 }
 
 impl InProcess {
-    async fn open(sources: &[String], flags: &CallFlags, io: &mut Io) -> Result<InProcess, Stop> {
+    async fn open(
+        sources: &[String],
+        flags: &CallFlags,
+        personality: Personality,
+        io: &mut Io,
+    ) -> Result<InProcess, Stop> {
         let contents = Arc::new(source::read(sources, io)?);
         let url = sources.join(" ");
         let store: Arc<dyn ConfigStore> = Arc::new(MemoryStore::holding(&url, Arc::clone(&contents)));
@@ -308,10 +315,11 @@ impl InProcess {
         configurator.apply().await;
         let snapshot = Arc::clone(runtime.load().routes.snapshot());
         let diagnostics = &runtime.load().diagnostics;
-        let note = source::remark(&url, &flags.namespace, (&contents, &snapshot), diagnostics);
-        let unserved = note.as_ref().map(|note| note.why);
-        if let Some(note) = note.filter(|_| !flags.result.quiet) {
-            io.warn(&note.text)?;
+        let unserved = source::remark(&url, &flags.namespace, (&contents, &snapshot), diagnostics);
+        // Otherwise the end tells it.
+        let is_meant = |note: &&Remark| !flags.refuses(personality, note.why);
+        if let Some(note) = unserved.as_ref().filter(is_meant).filter(|_| !flags.result.quiet) {
+            io.warn(&note.text())?;
         }
         let without_namespace = WithoutNamespace::of(&runtime.load().routes);
         let service = MixerService::new(runtime, metrics, Arc::new(LastKnownAnswers::default()), None);

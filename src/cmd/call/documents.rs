@@ -15,17 +15,23 @@ pub(crate) struct DocumentWriter {
     kind: &'static str,
     list: bool,
     written: u64,
+    is_served: bool,
 }
 
 impl DocumentWriter {
     /// `kind` is the kind of the list; `list` is false for a single response.
     pub(crate) fn new(format: CallFormat, kind: &'static str, list: bool) -> Self {
-        Self { format, kind, list, written: 0 }
+        Self { format, kind, list, written: 0, is_served: true }
     }
 
     /// Whether the format is JSON or YAML.
     pub(crate) fn is_active(&self) -> bool {
         matches!(self.format, CallFormat::Json | CallFormat::JsonLines | CallFormat::Yaml)
+    }
+
+    /// Every response says from now on that no server answers so.
+    pub(crate) fn mark_unserved(&mut self) {
+        self.is_served = false;
     }
 
     /// Opens a list.
@@ -39,6 +45,17 @@ impl DocumentWriter {
 
     /// Writes a response.
     pub(crate) fn add(&mut self, io: &mut Io, document: &Value) -> Result<(), Stop> {
+        if self.is_served {
+            return self.write(io, document);
+        }
+        let mut marked = document.clone();
+        if let Some(members) = marked.as_object_mut() {
+            members.insert("served".to_owned(), Value::Bool(false));
+        }
+        self.write(io, &marked)
+    }
+
+    fn write(&mut self, io: &mut Io, document: &Value) -> Result<(), Stop> {
         match self.format {
             CallFormat::Json if self.list => {
                 let separator = if self.written == 0 { "\n" } else { ",\n" };
@@ -64,7 +81,7 @@ impl DocumentWriter {
                 writeln!(io.out, "\n]{summary}}}")?;
             }
             (CallFormat::JsonLines | CallFormat::Yaml, Some(summary)) => {
-                self.add(io, &summary_document(&summary))?
+                self.write(io, &summary_document(&summary))?
             }
             _ => {}
         }

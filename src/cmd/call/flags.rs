@@ -3,13 +3,13 @@
 use clap::ValueEnum;
 
 use super::trace::CommandSpan;
-use crate::cmd::exit::{Exit, Failure, Stop};
+use crate::cmd::exit::{Exit, Failure, Outcome, Stop};
 use crate::cmd::flags::{
     AttributeFlags, ClientTlsFlags, GivenFlags, Lost, NamespaceFlags, TracingFlags, tell_lost,
 };
 use crate::cmd::io::Io;
 use crate::cmd::personality::Personality;
-use crate::cmd::source::Unserved;
+use crate::cmd::source::{Remark, Unserved};
 use crate::cmd::value::{self, ApiAddress};
 use mixer_attribute::SignedDuration;
 use mixer_spans::TracingError;
@@ -171,18 +171,33 @@ impl CallFlags {
         self.result.output.unwrap_or(if table { CallFormat::Table } else { CallFormat::Plain })
     }
 
-    /// The exit status of the command, from the worst result. `unserved`: why a server would not answer with the configuration.
-    pub(crate) fn exit(&self, personality: Personality, worst: Exit, unserved: Option<Unserved>) -> Exit {
-        let is_result = matches!(worst, Exit::Success | Exit::Negative);
-        let is_meant = match unserved {
-            None => true,
-            Some(Unserved::Errors) => self.serve_valid,
-            Some(Unserved::Empty) => false,
+    /// Whether a configuration of which that is so fails the command: a server answers otherwise, and nobody says that it is meant.
+    pub(crate) fn refuses(&self, personality: Personality, why: Unserved) -> bool {
+        let is_meant = match why {
+            Unserved::Errors => self.serve_valid,
+            Unserved::Empty => false,
         };
-        let of_another = is_result && !is_meant && !personality.is_legacy();
-        let worst = if of_another { Exit::Local } else { worst };
+        !is_meant && !personality.is_legacy() && !self.result.exit_zero
+    }
+
+    /// The result of the command, from the worst of its calls. `unserved`: why a server would not answer with the configuration.
+    pub(crate) fn outcome(
+        &self,
+        personality: Personality,
+        worst: Exit,
+        unserved: Option<&Remark>,
+        io: &mut Io,
+    ) -> Outcome {
+        match unserved.filter(|unserved| self.refuses(personality, unserved.why)) {
+            Some(unserved) if matches!(worst, Exit::Success | Exit::Negative) => {
+                return Err(unserved.failure("this is not how a server answers").into());
+            }
+            // What failed has a status of its own.
+            Some(unserved) if !self.result.quiet => io.warn(&unserved.text())?,
+            _ => {}
+        }
         let forgiving = self.result.exit_zero || (personality.is_legacy() && !self.result.native_exit_codes);
-        if forgiving && !matches!(worst, Exit::Interrupted) { Exit::Success } else { worst }
+        Ok(if forgiving && !matches!(worst, Exit::Interrupted) { Exit::Success } else { worst })
     }
 
     /// Validates tracing and concurrency, in the order and with the texts of Istio mixc.

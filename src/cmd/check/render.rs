@@ -46,6 +46,11 @@ impl CheckRenderer {
         }
     }
 
+    /// Documents say that no server answers so.
+    pub(super) fn mark_unserved(&mut self) {
+        self.documents.mark_unserved();
+    }
+
     /// Begins the output.
     pub(super) fn begin(&mut self, io: &mut Io) -> Result<(), Stop> {
         self.documents.begin(io)

@@ -30,6 +30,12 @@ use mixer_server::{Effects as _, ProbeOptions, Rehearsal, ServerOptions};
 
 /// The check of the address of the API.
 const API: &str = "api";
+/// The check of the address of ControlZ.
+const CONTROLZ: &str = "ControlZ";
+/// The check of the address of checks of Envoy over HTTP.
+const ENVOY_HTTP: &str = "envoy http";
+/// The check of the address of rate limits of Envoy over HTTP.
+const ENVOY_LIMITS: &str = "envoy rate limits";
 /// The check of the pid file.
 const PID_FILE: &str = "pid file";
 /// A lower limit of open files is a warning.
@@ -80,6 +86,7 @@ pub(super) async fn all(options: &ServerOptions) -> Vec<Finding> {
     if is_running {
         let readiness = Readiness::ask(options).await.unwrap_or_default();
         let mut of_parts = enforcement::of_running(&readiness.not_enforced);
+        of_parts.extend(readiness.other_store(&options.config_store_url));
         of_parts.extend(controlz::examine(options).await);
         of_parts.extend(handlers::examine_running(options).await);
         let of_whole = readiness.findings(findings.iter().chain(&of_parts));
@@ -111,12 +118,12 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     let monitoring = options.monitoring_listen_address();
     let running = running(&monitoring).await;
     let finding = |check, address: String, bound: Result<(), ListenError>, hint: &str| match bound {
-        Ok(()) if running && check == API => warn(
-            check,
-            format!("{address} is free: the running server does not listen there"),
-            "it was started with another --address, or no client can reach it: see why it is not ready, or start it again",
-        ),
-        Ok(()) => ok(check, format!("{address} is free")),
+        Ok(()) => match not_listening(check).filter(|_| running && port_of(&address) != Some(0)) {
+            Some(hint) => {
+                warn(check, format!("{address} is free: the running server does not listen there"), hint)
+            }
+            None => ok(check, format!("{address} is free")),
+        },
         Err(error) if !error.is_in_use() => {
             let hint = general_hint(&error.0).unwrap_or(hint);
             fail(check, error.0, hint)
@@ -162,19 +169,19 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
             "choose another --metrics-port or --metrics-address",
         ),
         (
-            "ControlZ",
+            CONTROLZ,
             introspection.clone().unwrap_or_default(),
             introspection.is_some(),
             "choose another --ctrlz-port, or 0 for none",
         ),
         (
-            "envoy http",
+            ENVOY_HTTP,
             options.envoy_http_address.clone(),
             !options.envoy_http_address.is_empty(),
             "choose another --envoy-http-address",
         ),
         (
-            "envoy rate limits",
+            ENVOY_LIMITS,
             options.envoy_ratelimit_http_address.clone(),
             !options.envoy_ratelimit_http_address.is_empty(),
             "choose another --envoy-ratelimit-http-address",
@@ -190,10 +197,31 @@ async fn ports(options: &ServerOptions, findings: &mut Vec<Finding>) {
     {
         let detail = format!("a start would serve without it: {why}");
         findings.push(fail(
-            "ControlZ",
+            CONTROLZ,
             detail,
             "put a token into the file of --ctrlz-token-file, readable by the server",
         ));
+    }
+}
+
+/// What it means that a running server does not listen at the address of a check; `None` if it need not.
+fn not_listening(check: &str) -> Option<&'static str> {
+    match check {
+        API => Some(
+            "it was started with another --address, or no client can reach it: see why it is not ready, or start it again",
+        ),
+        CONTROLZ => Some(
+            "it was started with another --ctrlz-port or --ctrlz-address: nothing is known of its handlers, deliveries and rate limits \
+             without that",
+        ),
+        ENVOY_HTTP => Some(
+            "it was started without --envoy-http-address, or with another one, and no check of Envoy arrives there: start it again",
+        ),
+        ENVOY_LIMITS => Some(
+            "it was started without --envoy-ratelimit-http-address, or with another one, and no call of Envoy arrives there: start it again",
+        ),
+        // The port of metrics is that of a handler.
+        _ => None,
     }
 }
 

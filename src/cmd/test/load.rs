@@ -11,6 +11,7 @@ use crate::cmd::io::{ErrorFormat, Io};
 use crate::cmd::output::counted;
 use crate::cmd::source;
 use crate::cmd::usage::failure_text;
+use mixer_config::store::{StoreContents, read_sources};
 use mixer_config::{Diagnostic, Location, Severity};
 use mixer_engine::snapshot::{Snapshot, check_params};
 use mixer_policy::{Suite, SuiteDocument, SuiteProblem};
@@ -24,11 +25,12 @@ pub(super) struct LoadedSuite {
     pub(super) snapshot: Arc<Snapshot>,
 }
 
-/// Loads all tests in `paths`. Errors: unreadable or invalid files; every problem is printed on standard error.
+/// Loads all tests in `paths`. Errors: unreadable or invalid files, and configurations with errors or, unless `may_be_empty`, with nothing; every
+/// problem is printed on standard error.
 pub(super) fn load(
     paths: &[PathBuf],
     config: &[String],
-    namespace: &NamespaceFlags,
+    (namespace, may_be_empty): (&NamespaceFlags, bool),
     io: &mut Io,
 ) -> Result<Vec<LoadedSuite>, Stop> {
     let mut problems = Vec::new();
@@ -49,8 +51,13 @@ pub(super) fn load(
         let snapshot = match snapshots.get(&sources) {
             Some(snapshot) => Arc::clone(snapshot),
             None => {
-                let snapshot = read(&sources, &document, namespace, io)?;
-                problems.extend(configuration_problems(&snapshot));
+                let (contents, snapshot) = read(&sources, &document, namespace, io)?;
+                let found = configuration_problems(&snapshot);
+                // An error tells more.
+                if found.is_empty() && !may_be_empty {
+                    problems.extend(empty(&sources, (&contents, &snapshot), namespace, &document));
+                }
+                problems.extend(found);
                 snapshots.insert(sources, Arc::clone(&snapshot));
                 snapshot
             }
@@ -88,7 +95,7 @@ fn read(
     document: &SuiteDocument,
     namespace: &NamespaceFlags,
     io: &mut Io,
-) -> Result<Arc<Snapshot>, Stop> {
+) -> Result<(Arc<StoreContents>, Arc<Snapshot>), Stop> {
     let contents = source::read(sources, io).map_err(|stop| match stop {
         Stop::Failure(failure) => {
             let Location { line, column } = document.config_location();
@@ -97,7 +104,39 @@ fn read(
         }
         other => other,
     })?;
-    Ok(source::build(&contents, namespace))
+    let snapshot = source::build(&contents, namespace);
+    Ok((Arc::new(contents), snapshot))
+}
+
+/// What of a configuration has nothing: all of it, which a server does not serve, or one of its sources.
+fn empty(
+    sources: &[String],
+    (contents, snapshot): (&Arc<StoreContents>, &Snapshot),
+    namespace: &NamespaceFlags,
+    document: &SuiteDocument,
+) -> Vec<SuiteProblem> {
+    let problem = |message: String| {
+        SuiteProblem {
+        file: Arc::clone(document.file()),
+        location: document.config_location(),
+        message,
+        hint: Some(
+            "check the path, and that the names of its files end in .yaml or .yml; --allow-empty-config says that it is meant".to_owned(),
+        ),
+    }
+    };
+    if source::emptiness(contents, snapshot, namespace, false).is_some() {
+        let message = format!("`{}` has no resources: a server answers UNAVAILABLE", sources.join(" "));
+        return vec![problem(message)];
+    }
+    let several = if sources.len() > 1 { sources } else { &[] };
+    // Standard input was read.
+    let others = several.iter().filter(|source| *source != "-");
+    let has_nothing = |source: &&String| {
+        let read = read_sources(std::slice::from_ref(*source), &mut std::io::empty());
+        read.is_ok_and(|contents| contents.resources.is_empty())
+    };
+    others.filter(has_nothing).map(|source| problem(format!("`{source}` has no resources"))).collect()
 }
 
 /// The errors of the configuration. A server would serve the valid rest; tests require all of it.

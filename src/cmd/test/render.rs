@@ -58,8 +58,8 @@ impl TestRenderer {
             OutputFormat::Table | OutputFormat::Plain => {
                 let failed = session.failed();
                 let text = format!(
-                    "{} tests: {} passed, {failed} failed, {} filtered out, in {:.1}ms",
-                    session.ran.len(),
+                    "{}: {} passed, {failed} failed, {} filtered out, in {:.1}ms",
+                    output::counted(session.ran.len(), "test"),
                     session.ran.len() - failed,
                     session.filtered,
                     session.took.as_secs_f64() * 1e3

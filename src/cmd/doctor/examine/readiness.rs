@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::enforcement::NotEnforced;
 use super::{TIMEOUT, fail, reached_at, warn};
 use crate::cmd::doctor::finding::{CheckStatus, Finding};
+use mixer_base::secrets::mask_address;
 use mixer_server::ServerOptions;
 
 const CHECK: &str = "running server";
@@ -25,6 +26,14 @@ pub(super) struct Readiness {
     emitters: BTreeMap<String, String>,
     pub(super) not_enforced: NotEnforced,
     degraded: BTreeMap<String, Degradation>,
+    configuration: Served,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Served {
+    /// The URL of the store, without passwords; empty if it is not told.
+    store: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -40,6 +49,20 @@ impl Readiness {
         let client = reqwest::Client::builder().timeout(TIMEOUT).no_proxy().build().ok()?;
         let answer = client.get(format!("http://{place}/readyz?verbose")).send().await.ok()?;
         serde_json::from_slice(&answer.bytes().await.ok()?).ok()
+    }
+
+    /// A finding if the server reads another store than this one, which is examined.
+    pub(super) fn other_store(&self, url: &str) -> Option<Finding> {
+        let (its, own) = (self.configuration.store.as_str(), mask_address(url));
+        if its.is_empty() || its == own || is_same_directory(its, &own) {
+            return None;
+        }
+        let detail = format!("it reads its configuration from `{its}`, and what is examined here is `{own}`");
+        Some(warn(
+            CHECK,
+            detail,
+            "give the flags, or --config-file, of the running server, or start it again with these",
+        ))
     }
 
     /// One finding for each condition that does not hold, and for each component that is degraded, but for those of which one of `others` tells.
@@ -61,6 +84,12 @@ impl Readiness {
     }
 }
 
+/// Whether two stores are one directory, or one file.
+fn is_same_directory(one: &str, other: &str) -> bool {
+    let place = |url: &str| std::fs::canonicalize(url.strip_prefix("fs://")?).ok();
+    place(one).is_some_and(|one| place(other) == Some(one))
+}
+
 fn hint(component: &str) -> &'static str {
     match component {
         "calls" => "ControlZ, Calls (`/callz/`), has the calls that failed by status, and why",
@@ -72,6 +101,24 @@ fn hint(component: &str) -> &'static str {
 mod tests {
     use super::super::ok;
     use super::*;
+
+    #[test]
+    fn a_server_with_another_store_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("fs://{}", directory.path().display());
+        let json = format!(r#"{{"available": true, "configuration": {{"store": "{url}"}}}}"#);
+        let readiness: Readiness = serde_json::from_str(&json).unwrap();
+        assert!(readiness.other_store(&url).is_none());
+        assert!(readiness.other_store(&format!("{url}/../{}", name(directory.path()))).is_none());
+        assert!(Readiness::default().other_store(&url).is_none());
+        let found = readiness.other_store("mcp://ann:secret@host:1").unwrap();
+        assert!(found.detail.contains(&url) && found.detail.contains("mcp://"), "{}", found.detail);
+        assert!(!found.detail.contains("secret"), "{}", found.detail);
+    }
+
+    fn name(path: &std::path::Path) -> String {
+        path.file_name().unwrap().to_string_lossy().into_owned()
+    }
 
     #[test]
     fn what_keeps_a_server_from_serving_is_told_and_degradations_once() {

@@ -331,9 +331,11 @@ fn answer(explanation: &Explanation, repeat: Option<&Repeat>) -> Markup {
     let refused = enforced.clone().find(is_answer).filter(|d| is_refusal(d));
     let failed = enforced.find(|d| d.said.starts_with("error") && d.on_error.is_none());
     let of = |verdict: Verdict| explanation.rules.iter().filter(move |r| r.verdict == verdict);
+    let other = repeat.filter(|_| decision.code != 0).and_then(|repeat| repeat.other_refuser(explanation));
     html! {
         section.answer #answer {
             h2 { "Decision" }
+            @if let Some(other) = &other { p.notice.warn { (format::message(&escaped(other))) } }
             @match (decision, refused, failed) {
                 (Decision { code: 0, .. }, ..) => (allowed(explanation, repeat)),
                 (Decision { failed: false, .. }, Some(first), _) => {

@@ -1,5 +1,6 @@
 //! Replays recorded calls on two configurations.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::BufRead;
 use std::net::SocketAddr;
@@ -20,6 +21,13 @@ use mixer_net::tls::PeerIdentity;
 
 /// Maximum length of a line of a recording, in bytes.
 const MAX_LINE: usize = 8 << 20;
+/// Most calls of a replay that are kept for each of the results of [`Replay`], and most groups of them; the others are counted. A recording may be
+/// larger than the memory.
+pub const MAX_KEPT: usize = 10_000;
+/// Why a call of a rate limit is skipped: its counters are those of the service.
+pub const LIMITS_ARE_NOT_REPLAYED: &str = "rate-limit calls are not replayed";
+/// Lines of a group that are kept in any case.
+const MIN_LINES: usize = 4;
 
 /// A recording cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -33,32 +41,103 @@ pub struct RequestsError {
     pub message: String,
 }
 
-/// Reads a recording or a decision log, one JSON object per line: decisions with their line numbers. Blank lines are skipped.
+/// Reads a recording or a decision log line by line, one JSON object per line: decisions with their line numbers. Blank lines are skipped.
 ///
-/// Errors: the first line that is not a decision.
-pub fn read_requests(input: &mut dyn BufRead) -> Result<Vec<(usize, Decision)>, RequestsError> {
-    let mut decisions = Vec::new();
-    let mut text = Vec::new();
-    for line in 1.. {
-        text.clear();
+/// Errors: a line that is not a decision; whoever meets one reads no further.
+pub struct Requests<'r> {
+    input: &'r mut dyn BufRead,
+    line: usize,
+    bytes: u64,
+    text: Vec<u8>,
+}
+
+impl std::fmt::Debug for Requests<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Requests")
+            .field("line", &self.line)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'r> Requests<'r> {
+    /// Reads from the beginning of `input`.
+    pub fn new(input: &'r mut dyn BufRead) -> Self {
+        Self { input, line: 0, bytes: 0, text: Vec::new() }
+    }
+
+    /// How many bytes were read.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&mut self) -> Result<Option<Decision>, RequestsError> {
+        self.text.clear();
+        self.line += 1;
+        let line = self.line;
         let refuse = |column, message: String| RequestsError { line, column, message };
-        let read = std::io::Read::take(&mut *input, MAX_LINE as u64 + 1).read_until(b'\n', &mut text);
-        match read.map_err(|error| refuse(1, error.to_string()))? {
-            0 => break,
-            length if length > MAX_LINE => return Err(refuse(1, format!("longer than {MAX_LINE} bytes"))),
-            _ => {}
+        let length =
+            std::io::Read::take(&mut *self.input, MAX_LINE as u64 + 1).read_until(b'\n', &mut self.text);
+        let length = length.map_err(|error| refuse(1, error.to_string()))?;
+        self.bytes = self.bytes.saturating_add(length as u64);
+        if length > MAX_LINE {
+            return Err(refuse(1, format!("longer than {MAX_LINE} bytes")));
         }
-        if text.iter().all(u8::is_ascii_whitespace) {
-            continue;
+        if self.text.iter().all(u8::is_ascii_whitespace) {
+            return Ok(None);
         }
-        let decision: Decision = serde_json::from_slice(&text).map_err(|error| {
+        let decision = serde_json::from_slice(&self.text).map_err(|error| {
             let cause = error.to_string();
             let cause = cause.split(" at line ").next().unwrap_or_default().to_owned();
             refuse(error.column().max(1), format!("not a recorded call: {cause}"))
         })?;
-        decisions.push((line, decision));
+        Ok(Some(decision))
     }
-    Ok(decisions)
+}
+
+impl Iterator for Requests<'_> {
+    type Item = Result<(usize, Decision), RequestsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.read() {
+                Ok(Some(decision)) => return Some(Ok((self.line, decision))),
+                // The end has no line feed and no bytes.
+                Ok(None) if self.text.is_empty() => return None,
+                Ok(None) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+/// The first of what may be too many to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct First<T> {
+    /// At most [`MAX_KEPT`], in the order of the recording.
+    pub kept: Vec<T>,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl<T> Default for First<T> {
+    fn default() -> Self {
+        Self { kept: Vec::new(), count: 0 }
+    }
+}
+
+impl<T> First<T> {
+    fn push(&mut self, item: T) {
+        self.count += 1;
+        if self.kept.len() < MAX_KEPT {
+            self.kept.push(item);
+        }
+    }
+
+    /// How many are not kept.
+    pub fn more(&self) -> usize {
+        self.count - self.kept.len()
+    }
 }
 
 /// A difference between two answers.
@@ -90,15 +169,26 @@ pub struct ChangedCall {
     pub cut: Vec<String>,
 }
 
+/// Calls with the same differences and causes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChangeGroup {
+    /// How many.
+    pub calls: usize,
+    /// Lines of the first of them.
+    pub lines: Vec<usize>,
+}
+
 /// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Replay {
     /// Number of calls replayed on both configurations.
     pub calls: usize,
-    /// Calls with different answers, in the order of the recording.
-    pub changes: Vec<ChangedCall>,
+    /// Calls with different answers.
+    pub changes: First<ChangedCall>,
+    /// All calls with different answers, by differences and causes; at most [`MAX_KEPT`] groups.
+    pub groups: BTreeMap<(Vec<Difference>, Vec<String>), ChangeGroup>,
     /// Lines of calls that cannot be replayed, with the reason.
-    pub skipped: Vec<(usize, String)>,
+    pub skipped: First<(usize, String)>,
     /// Number of calls whose answer references a masked attribute.
     pub masked: usize,
     /// Number of calls whose answer references an attribute that is cut.
@@ -110,7 +200,25 @@ pub struct Replay {
     /// What Envoy gets for them before and after; `None`: what is compared.
     pub without_namespace: [Option<WithoutNamespace>; 2],
     /// Lines of calls that the first configuration answers differently from the recording.
-    pub drifted: Vec<usize>,
+    pub drifted: First<usize>,
+}
+
+impl Replay {
+    fn add(&mut self, change: ChangedCall) {
+        let key = (change.differences.clone(), change.causes.clone());
+        let has_room = self.groups.len() < MAX_KEPT;
+        let group = match self.groups.entry(key) {
+            Entry::Vacant(_) if !has_room => None,
+            entry => Some(entry.or_default()),
+        };
+        if let Some(group) = group {
+            group.calls += 1;
+            if group.lines.len() < MIN_LINES || self.changes.count < MAX_KEPT {
+                group.lines.push(change.line);
+            }
+        }
+        self.changes.push(change);
+    }
 }
 
 /// One of the two configurations.
@@ -139,7 +247,7 @@ impl ReplaySide {
                 let call = CheckCall { deduplication_id: &id, quotas };
                 Ok(self.offline.check(&attributes, &call, principal, false).await)
             }
-            Method::Limit => Err("rate-limit calls are not replayed".to_owned()),
+            Method::Limit => Err(LIMITS_ARE_NOT_REPLAYED.to_owned()),
             Method::Report => {
                 let records = decision.records.iter().map(|record| self.attributes(record));
                 let records = records.collect::<Result<Vec<_>, _>>()?;
@@ -172,21 +280,35 @@ fn peer_of(caller: &CallerText) -> Peer {
 
 /// Replays recorded calls in order on two configurations, with clocks that follow the recording, and compares the answers.
 /// Requires a tokio runtime.
-pub async fn replay(
-    from: (Arc<Snapshot>, Offline),
-    to: (Arc<Snapshot>, Offline),
-    decisions: &[(usize, Decision)],
-) -> Replay {
-    let from = ReplaySide { snapshot: from.0, offline: from.1 };
-    let to = ReplaySide { snapshot: to.0, offline: to.1 };
-    let without_namespace = [from.offline.without_namespace(), to.offline.without_namespace()];
-    let mut result = Replay { without_namespace, ..Replay::default() };
-    for (line, decision) in decisions {
-        let (before, after) = match (from.replay(decision, *line).await, to.replay(decision, *line).await) {
+pub struct Replayer {
+    from: ReplaySide,
+    to: ReplaySide,
+    result: Replay,
+}
+
+impl std::fmt::Debug for Replayer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replayer").field("calls", &self.result.calls).finish_non_exhaustive()
+    }
+}
+
+impl Replayer {
+    /// On these configurations, whose clocks are that of the first call ([`clock_of`]).
+    pub fn new(from: (Arc<Snapshot>, Offline), to: (Arc<Snapshot>, Offline)) -> Self {
+        let from = ReplaySide { snapshot: from.0, offline: from.1 };
+        let to = ReplaySide { snapshot: to.0, offline: to.1 };
+        let without_namespace = [from.offline.without_namespace(), to.offline.without_namespace()];
+        Self { from, to, result: Replay { without_namespace, ..Replay::default() } }
+    }
+
+    /// Replays a call.
+    pub async fn replay(&mut self, line: usize, decision: &Decision) {
+        let Self { from, to, result } = self;
+        let (before, after) = match (from.replay(decision, line).await, to.replay(decision, line).await) {
             (Ok(before), Ok(after)) => (before, after),
             (Err(cause), _) | (_, Err(cause)) => {
-                result.skipped.push((*line, cause));
-                continue;
+                result.skipped.push((line, cause));
+                return;
             }
         };
         result.calls += 1;
@@ -198,29 +320,27 @@ pub async fn replay(
         result.cut += usize::from(!cut.is_empty());
         result.unsure += usize::from(!masked.is_empty() || !cut.is_empty());
         if drifted(decision, &before) {
-            result.drifted.push(*line);
+            result.drifted.push(line);
         }
         let differences = differences(&before, &after);
         if !differences.is_empty() {
             let causes = causes(&before, &after);
-            result.changes.push(ChangedCall {
-                line: *line,
-                time: decision.time.clone(),
-                differences,
-                causes,
-                masked,
-                cut,
-            });
+            let time = decision.time.clone();
+            result.add(ChangedCall { line, time, differences, causes, masked, cut });
         }
     }
-    from.offline.close().await;
-    to.offline.close().await;
-    result
+
+    /// Closes the handlers; what was found.
+    pub async fn end(self) -> Replay {
+        self.from.offline.close().await;
+        self.to.offline.close().await;
+        self.result
+    }
 }
 
-/// A clock at the time of the first recorded call.
-pub fn clock_of(decisions: &[(usize, Decision)]) -> ManualClock {
-    ManualClock::at(decisions.iter().find_map(|(_, decision)| time_of(decision)).unwrap_or(Duration::ZERO))
+/// A clock at the time of a recorded call.
+pub fn clock_of(first: &Decision) -> ManualClock {
+    ManualClock::at(time_of(first).unwrap_or(Duration::ZERO))
 }
 
 fn time_of(decision: &Decision) -> Option<Duration> {

@@ -81,6 +81,33 @@ impl Repeat {
         }
     }
 
+    /// What is said of an evaluation that something else refuses than what the record names. `None` if both are the same, or the record is gone.
+    pub(super) fn other_refuser(&self, explanation: &Explanation) -> Option<String> {
+        let Self::Recorded(Recorded { denial, .. }) = self else { return None };
+        let recorded = match denial.kind {
+            DenialKind::Rule if explanation.decision.refused_by.as_ref() == Some(&denial.by) => return None,
+            DenialKind::Rule => format!("The record names rule `{}`", denial.by),
+            DenialKind::Limit => format!("The record names the limit `{}`", denial.by),
+            // What failed for the server fails again.
+            DenialKind::Server if explanation.decision.refused_by.is_none() => return None,
+            DenialKind::Quota | DenialKind::Server => {
+                return self
+                    .not_repeated(explanation)
+                    .map(|why| format!("The record names another reason: {why}."));
+            }
+        };
+        let why = self.unknown(explanation).map(|why| format!(": {why}")).unwrap_or_default();
+        let is_changed = denial.snapshot != explanation.snapshot;
+        let since = match is_changed {
+            true => format!(
+                " The configuration has changed since: it was snapshot {}, and is {}.",
+                denial.snapshot, explanation.snapshot
+            ),
+            false => String::new(),
+        };
+        Some(format!("{recorded}, which is not what refuses the attributes in the form{why}.{since}"))
+    }
+
     /// What the evaluation has read although the record lacks it.
     fn unknown(&self, explanation: &Explanation) -> Option<String> {
         let Self::Recorded(Recorded { denial, lost }) = self else { return None };

@@ -180,7 +180,8 @@ impl Resolution<'_> {
             let (quiet, limit) = (QUIET.as_secs(), LIMIT.as_secs());
             let what = match self.expected {
                 Some(cause @ Cause::Reconnected) => cause.text(),
-                _ => "the configuration was empty, and is being filled",
+                // A first reading that took long has said as little as an empty directory.
+                _ => "the configuration was empty or not read yet, and may still be being filled",
             };
             let why = format!("{what}: it serves when nothing has changed for {quiet} s, or after {limit} s");
             return Some(Withheld { why, problem: None });
