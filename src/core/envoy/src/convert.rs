@@ -3,27 +3,8 @@
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::attributes::{Attributes, Known};
+use super::known::is_standard;
 use mixer_attribute::{Value, typed_text};
-
-/// Prefixes of names that are attributes even if no manifest declares them.
-const PREFIXES: [&[u8]; 11] = [
-    b"source.",
-    b"destination.",
-    b"origin.",
-    b"request.",
-    b"response.",
-    b"context.",
-    b"connection.",
-    b"api.",
-    b"check.",
-    b"quota.",
-    b"rbac.",
-];
-
-/// Whether a name is that of an attribute of a request or a response, whatever a manifest declares.
-pub(super) fn is_standard(name: &[u8]) -> bool {
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
 
 /// The outcome of setting an attribute by its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -137,3 +137,23 @@ pub(super) fn known_types() -> &'static [(&'static str, ValueType)] {
         LazyLock::new(|| KNOWN.iter().map(|(_, name, value_type)| (*name, *value_type)).collect());
     &TYPES
 }
+
+/// Prefixes of names that are attributes even if no manifest declares them.
+const PREFIXES: [&[u8]; 11] = [
+    b"source.",
+    b"destination.",
+    b"origin.",
+    b"request.",
+    b"response.",
+    b"context.",
+    b"connection.",
+    b"api.",
+    b"check.",
+    b"quota.",
+    b"rbac.",
+];
+
+/// Whether a name is that of an attribute of a request or a response, whatever a manifest declares.
+pub(super) fn is_standard(name: &[u8]) -> bool {
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}

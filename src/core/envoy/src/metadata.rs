@@ -4,9 +4,8 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 use super::attributes::{Attributes, Known};
-use super::convert::is_standard;
 use super::identity::{self, namespace_of};
-use super::known::KNOWN;
+use super::known::{KNOWN, is_standard};
 use super::wire::{FieldValue, concat, each_bytes, each_field, map_entry};
 use mixer_attribute::wire::Reader;
 use mixer_attribute::{DecodeError, ValueType};

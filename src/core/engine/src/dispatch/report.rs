@@ -1,6 +1,7 @@
 //! Reports: collects instances and delivers them to handlers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bumpalo::collections::Vec as ArenaVec;
@@ -14,13 +15,12 @@ use crate::routing::{MatchCounts, Matched, RoutingTable, RuleKind};
 use crate::secret_values::{Judge, SecretReader, SecretValues, by_name};
 use crate::snapshot::{InstanceConfig, OnError, Snapshot};
 use mixer_attribute::AttributeBag;
+use mixer_config::ResourceKey;
 
 /// Collects the instances of all bags of a report by destination, and delivers them in one call per destination.
 pub struct ReportCollector<'a> {
     table: &'a RoutingTable,
     batches: Vec<Vec<Instance<'a>>>,
-    /// The configuration of each instance, in the same order.
-    configs: Vec<Vec<&'a InstanceConfig>>,
     /// What is secret in the instances whose delivery failed.
     failed: SecretValues,
     /// Destinations whose failures some rule ignores.
@@ -36,7 +36,6 @@ impl<'a> ReportCollector<'a> {
         Self {
             table,
             batches: (0..destinations).map(|_| Vec::new()).collect(),
-            configs: (0..destinations).map(|_| Vec::new()).collect(),
             failed: SecretValues::default(),
             lenient: vec![false; destinations],
             pending: 0,
@@ -89,11 +88,8 @@ impl<'a> ReportCollector<'a> {
                             }
                             let at = instance.destination.index();
                             self.pending += work_of(instance);
-                            if let (Some(batch), Some(configs)) =
-                                (self.batches.get_mut(at), self.configs.get_mut(at))
-                            {
+                            if let Some(batch) = self.batches.get_mut(at) {
                                 batch.push(evaluated.instance);
-                                configs.push(&instance.config);
                             }
                             if let Some(flag) = self.lenient.get_mut(at) {
                                 *flag |= lenient;
@@ -130,15 +126,14 @@ impl<'a> ReportCollector<'a> {
     ) -> Result<(), DispatchError> {
         self.pending = 0;
         let mut pending = Vec::new();
-        let instances = self.batches.iter().zip(&self.configs);
-        for ((destination, instances), lenient) in
-            self.table.destinations().iter().zip(instances).zip(&mut self.lenient)
+        for ((destination, batch), lenient) in
+            self.table.destinations().iter().zip(&self.batches).zip(&mut self.lenient)
         {
-            if instances.0.is_empty() {
+            if batch.is_empty() {
                 continue;
             }
             let started = Instant::now();
-            let reply = destination.handler.report(instances.0);
+            let reply = destination.handler.report(batch);
             let lenient = std::mem::take(lenient);
             pending.push(async move {
                 let settled = context.settle((None, destination), started, reply).await;
@@ -158,7 +153,7 @@ impl<'a> ReportCollector<'a> {
                 } else {
                     format!("failed to report all values: {}", error.message)
                 };
-                Some((text, error.is_stopping, instances))
+                Some((text, error.is_stopping, (&destination.handler.config.key, batch)))
             });
         }
         let mut errors = DispatchError::default();
@@ -168,17 +163,16 @@ impl<'a> ReportCollector<'a> {
             let snapshot = self.table.snapshot();
             let reader = SecretReader::of_records(SecretValues::of_worker(), by_name(&snapshot.secrets));
             let mut secrets = FailedSecrets { snapshot, reader, leaves: HashMap::new() };
-            for (text, is_stopping, (batch, configs)) in failures {
+            for (text, is_stopping, (handler, batch)) in failures {
                 errors.errors.push(text);
                 errors.is_stopping |= is_stopping;
                 if is_logged {
-                    secrets.read(batch, configs);
+                    secrets.read(handler, batch);
                 }
             }
             self.failed = secrets.reader.finish();
         }
         self.batches.iter_mut().for_each(Vec::clear);
-        self.configs.iter_mut().for_each(Vec::clear);
         errors.into_result(())
     }
 
@@ -198,10 +192,18 @@ struct FailedSecrets<'t, J> {
 }
 
 impl<J: Judge> FailedSecrets<'_, J> {
-    fn read(&mut self, batch: &[Instance<'_>], configs: &[&InstanceConfig]) {
-        for (instance, config) in batch.iter().zip(configs) {
-            let known = self.leaves.entry(std::ptr::from_ref(*config));
-            let secret_leaves = known.or_insert_with(|| config.secret_leaves(self.snapshot));
+    fn read(&mut self, handler: &ResourceKey, batch: &[Instance<'_>]) {
+        let bound =
+            self.snapshot.bindings.get(handler).map(|binding| &*binding.instances).unwrap_or_default();
+        for instance in batch {
+            let secret_leaves = match bound.get(instance.bound) {
+                Some(config) => {
+                    let known = self.leaves.entry(Arc::as_ptr(config));
+                    known.or_insert_with(|| config.secret_leaves(self.snapshot))
+                }
+                // It is not known what its values are of.
+                None => &mut vec![true; instance.values.len()],
+            };
             if !self.reader.read_instance(instance, secret_leaves) {
                 return;
             }

@@ -223,7 +223,7 @@ fn what_processes_left_that_ended_while_they_wrote_is_removed() {
     let running = format!(".last-good.cache.{}", std::os::unix::process::parent_id());
     put(&running);
     let others = [".last-good.cache.x", ".last-good.cache.", "last-good.cache.4194305", "spill-directories"];
-    others.map(put);
+    others.iter().for_each(|name| drop(put(name)));
     std::os::unix::fs::symlink(
         directory.path().join(others[0]),
         directory.path().join(".last-good.cache.4194307"),
