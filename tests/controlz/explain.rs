@@ -224,7 +224,7 @@ fn an_explanation_that_another_rule_refuses_than_the_record_names_says_so() {
     ]);
     assert_eq!(checked.status, 1, "{checked:?}");
     let denials = http("GET", &format!("{controlz}/denialj/"), "").unwrap().body;
-    assert!(denials.contains("\"by\":\"a-key.rule.istio-system\""), "{denials}");
+    assert!(denials.contains("\"by\": \"a-key.rule.istio-system\""), "{denials}");
     let explained = |key: &str| {
         let lines = format!("request.headers%5Bx-api-key%5D%20%3D%20{key}%0Asource.user%20%3D%20smuggler");
         let url = format!("{controlz}/explainz/");

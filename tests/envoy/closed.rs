@@ -1,7 +1,7 @@
 //! What a caller makes fail, and what cannot be charged, opens nothing.
 
 use crate::direct::{AUTHORIZATION, LIMITS, Setting};
-use crate::support::{DEADLINE, free_port, http, wait_for};
+use crate::support::{DEADLINE, ServerBuilder, free_port, http, wait_for};
 use crate::unknown::{Asked, DENIED, EXHAUSTED, MANIFEST, QUOTA, bridge, limit, validated};
 
 /// INVALID_ARGUMENT.
@@ -452,7 +452,7 @@ fn calls_that_are_refused_for_what_they_send_are_no_failures() {
     let quotas = "quotas: [{domain: d, entries: {k: '*'}, quota: calls}]";
     let bridge = bridge(&format!("{{check: {{enabled: false}}, ratelimit: {{{quotas}}}}}"));
     let policy = format!("{MANIFEST}{}{bridge}", charged_by(&failing("")));
-    let setting = Setting::on(&policy, &["--config-on-error=keep-last", "--maxMessageSize=65536"]);
+    let setting = Setting::of(&policy, &["--maxMessageSize=65536"], ServerBuilder::native);
     let mut client = setting.client();
     for _ in 0..10 {
         let status = client.call(AUTHORIZATION, Vec::new(), None).expect_err("the service is disabled");

@@ -54,7 +54,12 @@ impl Setting {
         Self::of(text, &[], ServerBuilder::native)
     }
 
-    fn of(text: &str, arguments: &[&str], called: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Self {
+    /// Of a server that is called as `called` makes it.
+    pub(crate) fn of(
+        text: &str,
+        arguments: &[&str],
+        called: impl FnOnce(ServerBuilder) -> ServerBuilder,
+    ) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let policy = directory.path().join("policy");
         std::fs::create_dir(&policy).expect("it is writable");

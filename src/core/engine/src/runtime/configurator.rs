@@ -392,11 +392,9 @@ impl Configurator {
         let Some(cache) = &self.cache else { return false };
         let cached = match std::mem::replace(&mut self.has_read_cache, true) {
             false => cache.load(CACHE_PATIENCE).await,
-            true => match cache.take_late() {
-                Some(late) if self.last_good.resources().is_none() => Some(late),
-                _ => return false,
-            },
+            true => cache.take_late().filter(|_| self.last_good.resources().is_none()),
         };
+        // Also of one that was read late.
         cache.mismatch().into_iter().for_each(|mismatch| self.last_good.mistrust(mismatch));
         let Some(cached) = cached else { return false };
         if let Err(why) = self.last_good.restore(&cached, &self.builder) {
