@@ -405,6 +405,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
         'mixer;test' {
             [CompletionResult]::new('--config', '--config', [CompletionResultType]::ParameterName, 'Configuration to test: fs://DIR, a path, or embedded://sample; may be repeated. Overrides the test files')
             [CompletionResult]::new('--default-namespace', '--default-namespace', [CompletionResultType]::ParameterName, 'Namespace of mesh-wide rules')
+            [CompletionResult]::new('--allow-empty-config', '--allow-empty-config', [CompletionResultType]::ParameterName, 'Accept a configuration without resources, which allows every request')
             [CompletionResult]::new('--filter', '--filter', [CompletionResultType]::ParameterName, 'Run only tests whose file or name contains TEXT')
             [CompletionResult]::new('--junit', '--junit', [CompletionResultType]::ParameterName, 'Also write the results as JUnit XML')
             [CompletionResult]::new('-o', '-o', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
@@ -430,6 +431,7 @@ Register-ArgumentCompleter -Native -CommandName 'mixer' -ScriptBlock {
             [CompletionResult]::new('--output', '--output', [CompletionResultType]::ParameterName, 'Output format; default: table on a terminal, else plain')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to color output')
             [CompletionResult]::new('--error-format', '--error-format', [CompletionResultType]::ParameterName, 'Format of error messages on standard error')
+            [CompletionResult]::new('--serve-valid', '--serve-valid', [CompletionResultType]::ParameterName, 'Compare configurations with errors as servers with --config-on-error serve-valid have them: without what has an error')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Log at level debug: servers in their log, other commands on standard error')
             [CompletionResult]::new('--quiet', '--quiet', [CompletionResultType]::ParameterName, 'Print errors only, no results, warnings and progress: the exit status tells the result')

@@ -1013,7 +1013,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__diff)
-            opts="-o -v -h --from --config --to --requests --default-namespace --limit --output --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --from --config --to --requests --serve-valid --default-namespace --limit --output --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4817,7 +4817,7 @@ _mixer() {
             return 0
             ;;
         mixer__subcmd__test)
-            opts="-o -v -h --config --default-namespace --filter --fail-fast --junit --output --color --error-format --verbose --quiet --help"
+            opts="-o -v -h --config --default-namespace --allow-empty-config --filter --fail-fast --junit --output --color --error-format --verbose --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4832,6 +4832,10 @@ _mixer() {
                     if [[ "${BASH_VERSINFO[0]}" -ge 4 ]]; then
                         compopt -o nospace
                     fi
+                    return 0
+                    ;;
+                --allow-empty-config)
+                    COMPREPLY=($(compgen -W "true false" -- "${cur}"))
                     return 0
                     ;;
                 --filter)

@@ -392,6 +392,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
         &'mixer;test'= {
             cand --config 'Configuration to test: fs://DIR, a path, or embedded://sample; may be repeated. Overrides the test files'
             cand --default-namespace 'Namespace of mesh-wide rules'
+            cand --allow-empty-config 'Accept a configuration without resources, which allows every request'
             cand --filter 'Run only tests whose file or name contains TEXT'
             cand --junit 'Also write the results as JUnit XML'
             cand -o 'Output format; default: table on a terminal, else plain'
@@ -416,6 +417,7 @@ set edit:completion:arg-completer[mixer] = {|@words|
             cand --output 'Output format; default: table on a terminal, else plain'
             cand --color 'When to color output'
             cand --error-format 'Format of error messages on standard error'
+            cand --serve-valid 'Compare configurations with errors as servers with --config-on-error serve-valid have them: without what has an error'
             cand -v 'Log at level debug: servers in their log, other commands on standard error'
             cand --verbose 'Log at level debug: servers in their log, other commands on standard error'
             cand --quiet 'Print errors only, no results, warnings and progress: the exit status tells the result'

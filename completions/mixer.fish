@@ -403,6 +403,8 @@ complete -c mixer -n "__fish_mixer_using_subcommand explain-code" -l quiet -d 'P
 complete -c mixer -n "__fish_mixer_using_subcommand explain-code" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l config -d 'Configuration to test: fs://DIR, a path, or embedded://sample; may be repeated. Overrides the test files' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l default-namespace -d 'Namespace of mesh-wide rules' -r -f
+complete -c mixer -n "__fish_mixer_using_subcommand test" -l allow-empty-config -d 'Accept a configuration without resources, which allows every request' -r -f -a "true\t''
+false\t''"
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l filter -d 'Run only tests whose file or name contains TEXT' -r -f
 complete -c mixer -n "__fish_mixer_using_subcommand test" -l junit -d 'Also write the results as JUnit XML' -r -F
 complete -c mixer -n "__fish_mixer_using_subcommand test" -s o -l output -d 'Output format; default: table on a terminal, else plain' -r -f -a "table\t'Tables and source excerpts'
@@ -432,6 +434,7 @@ always\t'Always'
 never\t'Never'"
 complete -c mixer -n "__fish_mixer_using_subcommand diff" -l error-format -d 'Format of error messages on standard error' -r -f -a "text\t'`error:`, `cause:` and `hint:` lines'
 json\t'One JSON document per line'"
+complete -c mixer -n "__fish_mixer_using_subcommand diff" -l serve-valid -d 'Compare configurations with errors as servers with --config-on-error serve-valid have them: without what has an error'
 complete -c mixer -n "__fish_mixer_using_subcommand diff" -s v -l verbose -d 'Log at level debug: servers in their log, other commands on standard error'
 complete -c mixer -n "__fish_mixer_using_subcommand diff" -l quiet -d 'Print errors only, no results, warnings and progress: the exit status tells the result'
 complete -c mixer -n "__fish_mixer_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
