@@ -61,7 +61,10 @@ pub(super) fn with_own_flags_first(root: &clap::Command, args: Vec<OsString>) ->
             None => of_server().is_some_and(|flag| takes_next(flag, &text)),
         };
         let to = if flag.is_some() || is_help(&text) { &mut first } else { &mut last };
-        to.push(arg);
+        match flag.and_then(|flag| attached(flag, &text)) {
+            Some((name, value)) => to.extend([name, value].map(OsString::from)),
+            None => to.push(arg),
+        }
         let is_value = |next: &OsString| !is_help(&next.to_string_lossy());
         if has_value && rest.as_slice().first().is_some_and(is_value) {
             to.extend(rest.next());
@@ -79,6 +82,13 @@ fn is_flag(flag: &clap::Arg, arg: &str) -> bool {
     };
     let name = long.split('=').next().unwrap_or_default();
     flag.get_long() == Some(name) || flag.get_all_aliases().is_some_and(|aliases| aliases.contains(&name))
+}
+
+/// The name and the value of `-nVALUE` and `-n=VALUE`, which would be taken for a flag of the server.
+fn attached<'a>(flag: &clap::Arg, arg: &'a str) -> Option<(&'a str, &'a str)> {
+    let is_short = arg.len() > 2 && !arg.starts_with("--") && flag.get_action().takes_values();
+    let (name, value) = arg.split_at_checked(2).filter(|_| is_short)?;
+    Some((name, value.strip_prefix('=').unwrap_or(value)))
 }
 
 /// Whether the next argument is the value of this flag, which `arg` gives.

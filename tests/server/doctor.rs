@@ -55,7 +55,9 @@ fn a_valid_setup_has_no_failures() {
         "{plain:?}"
     );
     // Its own flags count wherever they are.
-    for own in [&["-o", "json"][..], &["-ojson"], &["--output", "json", "--quiet"], &["--output=json"]] {
+    for own in
+        [&["-o", "json"][..], &["-ojson"], &["-o=json"], &["--output", "json", "--quiet"], &["--output=json"]]
+    {
         let behind = mixer(&[&["doctor"], &flags[..], own, &more].concat());
         let document: Value = serde_json::from_str(&behind.stdout).unwrap_or_default();
         assert_eq!(document["kind"], "Diagnosis", "{own:?}: {behind:?}");

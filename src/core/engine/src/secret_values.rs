@@ -51,6 +51,11 @@ impl SecretValues {
         Self::within(MAX_WORKER_COST)
     }
 
+    /// Those of a request that cannot be read: nothing is shown of its texts.
+    pub(crate) fn unknown() -> Self {
+        Self { is_cut: true, ..Self::within(0) }
+    }
+
     fn within(cost: usize) -> Self {
         Self { known: KnownSecrets::default(), left: cost, is_cut: false }
     }
@@ -251,18 +256,22 @@ impl<J: Judge> SecretReader<J> {
         !self.values.is_cut
     }
 
+    /// Notes that a request cannot be read.
+    pub(crate) fn miss(&mut self) {
+        self.values = SecretValues::unknown();
+    }
+
     /// Those that were found.
     pub(crate) fn finish(self) -> SecretValues {
         self.values
     }
 
     fn add(&mut self, value: Value<'_>) {
-        if let (Value::String(text), Some(seen)) = (value, &mut self.seen) {
-            if !self.values.pay(text.len() / HASHED + 1)
-                || seen.insert(hash_of(("value", text)), true).is_some()
-            {
-                return;
-            }
+        if let (Value::String(text), Some(seen)) = (value, &mut self.seen)
+            && (!self.values.pay(text.len() / HASHED + 1)
+                || seen.insert(hash_of(("value", text)), true).is_some())
+        {
+            return;
         }
         self.values.add_value(value);
     }

@@ -200,6 +200,13 @@ impl<'m> Masking<'m> {
         }
     }
 
+    /// Notes that a request cannot be read: its answer, if there is one, may repeat what is secret in it.
+    fn miss(&mut self, is_answered: bool) {
+        if is_answered && let Some(secrets) = &mut self.secrets {
+            secrets.miss();
+        }
+    }
+
     fn apply(&mut self, attributes: &mut AttributeMap) -> bool {
         let names = self.masks.apply(self.secret, attributes);
         let any = !names.is_empty();
@@ -254,6 +261,7 @@ impl Decision {
     }
 
     fn read_request(&mut self, body: &[u8], masking: &mut Masking<'_>) {
+        let is_answered = self.answer.is_some();
         let mut cutter = Cutter::new(if self.method == Method::Report { MAX_REPORT } else { MAX_CHECK });
         let map_of = |bag: &AttributeBag<'_>, cutter: &mut Cutter, masking: &mut Masking<'_>| {
             let mut map = attribute_map(&OwnedAttributes::from_bag(bag));
@@ -266,7 +274,9 @@ impl Decision {
         let vocabulary = Vocabulary::builder().build();
         match self.method {
             Method::Check | Method::Limit => {
-                let Ok(request) = CheckRequest::decode(body, &arena) else { return };
+                let Ok(request) = CheckRequest::decode(body, &arena) else {
+                    return masking.miss(is_answered);
+                };
                 let bag = AttributeBag::new(&request.attributes, None, &vocabulary, &arena);
                 masking.read(&bag);
                 self.attributes = map_of(&bag, &mut cutter, masking);
@@ -281,7 +291,9 @@ impl Decision {
                 self.quotas = asked.collect();
             }
             Method::Report => {
-                let Ok(request) = ReportRequest::decode(body, &arena) else { return };
+                let Ok(request) = ReportRequest::decode(body, &arena) else {
+                    return masking.miss(is_answered);
+                };
                 let mut records = ReportRecords::new(&request, &vocabulary, &arena);
                 while let Some(record) = records.next() {
                     // Texts repeat those of records that are left out, too.
