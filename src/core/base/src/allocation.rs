@@ -42,6 +42,8 @@ thread_local! {
     /// The value of [`NET`] beyond which work has to ask for more.
     static CEILING: Cell<isize> = const { Cell::new(isize::MAX) };
     static METER: RefCell<Option<Meter>> = const { RefCell::new(None) };
+    /// When timed work has to end, and whether it was told so.
+    static END: Cell<Option<(Instant, bool)>> = const { Cell::new(None) };
 }
 
 /// An allocator that counts what each thread holds. Cost: one addition to a variable of the thread for each call.
@@ -273,6 +275,30 @@ pub fn is_exceeded() -> bool {
     NET.get() > CEILING.get() && settle()
 }
 
+/// Runs work that asks [`is_late`] from time to time. Returns whether it was told that it is. Timed work inside of other timed work has its
+/// own time alone.
+pub fn timed<T>(until: Instant, work: impl FnOnce() -> T) -> (T, bool) {
+    struct Restores(Option<(Instant, bool)>);
+    impl Drop for Restores {
+        fn drop(&mut self) {
+            END.set(self.0);
+        }
+    }
+    let _restores = Restores(END.replace(Some((until, false))));
+    let done = work();
+    (done, END.get().is_some_and(|(_, was_late)| was_late))
+}
+
+/// Whether the time of the timed work of this thread is over; without timed work it is false. Cost: a look at the clock in timed work, else a
+/// read of a variable of the thread.
+#[inline]
+pub fn is_late() -> bool {
+    let Some((until, was_late)) = END.get() else { return false };
+    let is_late = was_late || Instant::now() >= until;
+    END.set(Some((until, is_late)));
+    is_late
+}
+
 #[cold]
 fn settle() -> bool {
     METER.with_borrow_mut(|meter| {
@@ -321,6 +347,18 @@ mod tests {
         let (held, usage) = metered(Bounds::of(100_000), || (0..1000).map(|_| hold(50).len()).sum::<usize>());
         assert_eq!((held, usage), (50_000, Usage { exceeded: None, left: 0 }));
         assert!(!is_exceeded(), "nothing is metered");
+    }
+
+    #[test]
+    fn timed_work_is_late_when_its_time_is_over() {
+        assert!(!is_late());
+        let now = Instant::now();
+        assert_eq!(timed(now, is_late), (true, true));
+        assert_eq!(timed(now, || ()), ((), false), "nobody asked");
+        let later = now + Duration::from_secs(3600);
+        assert_eq!(timed(later, || (timed(now, is_late), is_late())), (((true, true), false), false));
+        assert!(std::panic::catch_unwind(|| timed(now, || panic!("on purpose"))).is_err());
+        assert!(!is_late(), "nothing is timed");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The engine looks whether the bytes that its allocator reports are above a limit of the process. Here they are [`LIMIT`] plus one
 //! while the evaluation of the calling thread has to end, and none otherwise. The names are those that the engine knows.
 
-use mixer_base::allocation::is_exceeded;
+use mixer_base::allocation::{is_exceeded, is_late};
 
 /// The limit that has to be set in the engine, in bytes.
 pub const LIMIT: u64 = 0;
@@ -21,14 +21,19 @@ pub struct AllocationStats {
     pub allocated: u64,
 }
 
+/// Whether the evaluation of this thread has to end: of its memory, or of the time of a function that asks for each part of its result.
+fn has_to_end() -> bool {
+    is_exceeded() || is_late()
+}
+
 /// Says whether the evaluation of this thread has to end. The second part is nothing that the engine looks at.
 pub fn allocation_stats_snapshot() -> (AllocationStats, ()) {
-    (AllocationStats { allocated: LIMIT + u64::from(is_exceeded()) }, ())
+    (AllocationStats { allocated: LIMIT + u64::from(has_to_end()) }, ())
 }
 
 /// When the engine looks.
 pub mod limits {
-    use super::is_exceeded;
+    use super::has_to_end;
 
     /// Nothing is buffered.
     pub fn flush_thread_counters() {}
@@ -43,7 +48,7 @@ pub mod limits {
 
     /// Whether the engine has to look at once.
     pub fn take_thread_flushed_since_check_flag() -> bool {
-        is_exceeded()
+        has_to_end()
     }
 
     /// Nothing is buffered.
@@ -55,7 +60,7 @@ pub mod limits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mixer_base::allocation::{Bounds, may_allocate, metered};
+    use mixer_base::allocation::{Bounds, may_allocate, metered, timed};
 
     #[test]
     fn what_the_engine_is_told_is_above_its_limit_once_an_evaluation_has_to_end() {
@@ -69,6 +74,8 @@ mod tests {
             assert_eq!(told(), (true, true));
         });
         assert!(usage.exceeded.is_some());
+        assert_eq!(told(), (false, false));
+        assert_eq!(timed(std::time::Instant::now(), told), ((true, true), true));
         assert_eq!(told(), (false, false));
     }
 }

@@ -16,7 +16,8 @@ pub use email::{email, email_equal};
 pub use glob::glob_match;
 pub use ip::{ip, ip_equal};
 pub use regex::{
-    MAX_OF_CONFIGURATION, Pattern, Regex, RegexFacts, RegexSet, TOO_LARGE_TOGETHER, TooCostly, pattern_cost,
+    MAX_OF_CONFIGURATION, Pattern, PatternSize, Regex, RegexFacts, RegexSet, TOO_LARGE_TOGETHER, TooCostly,
+    pattern_cost, pattern_size,
 };
 pub(crate) use regex::{PatternError, computed_error, matches, search};
 pub(crate) use text::made_by_lower;

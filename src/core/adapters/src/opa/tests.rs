@@ -673,6 +673,10 @@ async fn what_a_caller_writes_is_read_within_bounds() {
     let deep = format!("{}{}{}", "[".repeat(120), ["1"; 20_000].join(","), "]".repeat(120));
     let long = "a/".repeat(200_000);
     let prefix = "x".repeat(100);
+    // A delimiter of the template is a character of the pattern.
+    let choices = format!("(?:{}[<])", "a?".repeat(1500));
+    let braces = format!("{}a{}", "{".repeat(500), "}".repeat(500));
+    let words: String = (0..5000).map(|i| format!("{i}x/")).collect();
     let paths = "graph.reachable_paths(json.unmarshal(input.action.path), {\"0\"})";
     let rows = [
         ("json.unmarshal(input.action.path)", private),
@@ -692,6 +696,11 @@ async fn what_a_caller_writes_is_read_within_bounds() {
         (paths, &complete),
         ("count(walk(json.unmarshal(input.action.path))) > 0", &deep),
         ("regex.match(input.action.path, \"a\")", "((a{100}){100}){100}"),
+        ("regex.find_all_string_submatch_n(input.action.path, \"a\", -1)", &choices),
+        ("regex.template_match(sprintf(\"<%s>\", [input.action.path]), \"a\", \"<\", \">\")", &choices),
+        ("glob.match(input.action.path, null, \"a\")", &braces),
+        ("glob.match(\"a\", split(input.action.path, \"\"), \"a\")", "................."),
+        ("strings.replace_n({x: \"\" | x := split(input.action.path, \"/\")[_]}, input.action.path)", &words),
     ];
     for (expression, path) in rows {
         let policy = format!("package gate\ndefault open = false\nopen {{ x := {expression}; x }}\n");

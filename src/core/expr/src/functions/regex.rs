@@ -18,7 +18,7 @@ use foldhash::HashMap;
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::super::{Bound, EvalError};
-pub use cost::pattern_cost;
+pub use cost::{PatternSize, pattern_cost, pattern_size};
 use mixer_attribute::AttributeBag;
 use shared::{CONFIGURED, Compiled};
 use size::Refused;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regorus::unstable::{AssignOp, BUILTINS, BoolOp, Expr, Literal, Module, Query, Rule, RuleHead, Span};
 
 use super::super::{Problem, Subject};
+use super::bounded::is_available;
 use super::reads::{Effect, Read, Sense};
 use super::text::one_line;
 use components::components;
@@ -597,7 +598,7 @@ impl<'m> Visit<'_, 'm> {
             }
             return;
         }
-        let is_known = BUILTINS.contains_key(&*name) || SPECIAL.contains(&&*name);
+        let is_known = is_available(&name) || SPECIAL.contains(&&*name);
         let is_wide = || name == "sprintf" && !first.is_some_and(is_narrow);
         if (is_known && !is_wide()) || !self.analysis.describes_more() {
             return;

@@ -1,19 +1,22 @@
 //! Functions of Rego whose work or result can be much larger than their arguments, with bounds: texts of requests are among the arguments.
 
 mod graph;
+mod harmless;
 mod json;
+mod patterns;
 mod texts;
 
 use std::cell::Cell;
-use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail};
 use regorus::unstable::{BUILTINS, BuiltinFcn, Expr, Ref, Span};
 use regorus::{Engine, Source, Value};
 
-use mixer_base::allocation::may_allocate;
-use mixer_expr::functions::pattern_cost;
+use super::lanes::INLINE;
+use harmless::HARMLESS;
+use mixer_base::allocation::{may_allocate, timed};
 
 /// Most elements of a range.
 const MAX_RANGE: u64 = 100_000;
@@ -21,37 +24,106 @@ const MAX_RANGE: u64 = 100_000;
 const MAX_SHIFT: u64 = 4096;
 /// Longest text that a function makes, in bytes.
 const MAX_TEXT: usize = 16 << 20;
+/// Most bytes that replacements look at, one after the other.
+const MAX_REPLACED: usize = 16 << 20;
 /// Longest text of a number, and most digits of its exponent: the engine writes out large numbers.
 const MAX_NUMBER: usize = 1024;
 const MAX_EXPONENT_DIGITS: usize = 4;
 /// Most bits of a product.
 const MAX_PRODUCT: u64 = 1 << 16;
+/// Most steps of a sum or product: one for each number, and for each [`STEP`] bits that the result may have by then.
+const MAX_STEPS: u64 = 1 << 20;
+/// Bits of a result that take about as long to copy as another step.
+const STEP: u64 = 1 << 10;
 /// Longest indentation and prefix of a line.
 const MAX_PREFIX: usize = 64;
 
+/// What stopped a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beyond {
+    /// It went beyond a bound.
+    Bound,
+    /// It takes more time than the evaluation has.
+    Time,
+}
+
+/// The evaluation of a thread.
+#[derive(Debug, Clone, Copy)]
+struct Evaluation {
+    until: Instant,
+    /// Whether it holds up the thread of its call.
+    is_short: bool,
+    /// The engine keeps the texts of errors only, and not every error of a call.
+    beyond: Option<Beyond>,
+}
+
 thread_local! {
-    /// Whether a call went beyond a bound. The engine keeps the texts of errors only, and not every error of a call.
-    static EXCEEDED: Cell<bool> = const { Cell::new(false) };
+    static EVALUATION: Cell<Option<Evaluation>> = const { Cell::new(None) };
+}
+
+/// Runs an evaluation that has so much time. Returns what stopped a call, if one was.
+pub(super) fn evaluating<T>(limit: Duration, work: impl FnOnce() -> T) -> (T, Option<Beyond>) {
+    /// Also if it panics.
+    struct Ends;
+    impl Drop for Ends {
+        fn drop(&mut self) {
+            EVALUATION.set(None);
+        }
+    }
+    let _ends = Ends;
+    // A time that cannot be written is none to wait for.
+    let until = Instant::now().checked_add(limit);
+    EVALUATION.set(until.map(|until| Evaluation { until, is_short: limit <= INLINE, beyond: None }));
+    let done = work();
+    (done, EVALUATION.get().and_then(|evaluation| evaluation.beyond))
+}
+
+fn note(beyond: Beyond) {
+    let evaluation = EVALUATION.get();
+    EVALUATION.set(evaluation.map(|evaluation| Evaluation { beyond: Some(beyond), ..evaluation }));
 }
 
 /// The error of a call beyond a bound. Callers choose the length of texts: it is none of the policy.
 fn beyond(text: String) -> anyhow::Error {
-    EXCEEDED.set(true);
+    note(Beyond::Bound);
     anyhow::Error::msg(text)
 }
 
-/// Whether a call of this thread went beyond a bound since this was asked last.
-pub(super) fn was_exceeded() -> bool {
-    EXCEEDED.replace(false)
+/// The error of a call for which there is no time.
+fn late() -> anyhow::Error {
+    note(Beyond::Time);
+    anyhow!("the evaluation has no time left")
+}
+
+/// Whether a call of the evaluation was stopped.
+fn is_beyond() -> bool {
+    EVALUATION.get().is_some_and(|evaluation| evaluation.beyond.is_some())
+}
+
+/// Whether the evaluation holds up the thread of its call, so that what takes long is not begun: it begins again on another one.
+fn is_of_short_evaluation() -> bool {
+    EVALUATION.get().is_some_and(|evaluation| evaluation.is_short)
+}
+
+/// Calls a function of the engine that asks for each part of its result whether the evaluation has to end, which is told when its time is
+/// over.
+fn within_time(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let Some(Evaluation { until, .. }) = EVALUATION.get() else { return builtin.call(arguments) };
+    let (result, was_late) = timed(until, || builtin.call(arguments));
+    if was_late { Err(late()) } else { result }
 }
 
 /// Calls of a function, or why it is not called.
 type Bounded = fn(&Builtin, &[Value]) -> anyhow::Result<Value>;
 
 /// The functions, which replace those of the engine.
-const FUNCTIONS: [(&str, Bounded); 35] = [
+const FUNCTIONS: [(&str, Bounded); 44] = [
     ("bits.lsh", |_, arguments| shifted(arguments)),
     ("concat", |builtin, arguments| within(builtin, arguments, concatenated(arguments))),
+    ("glob.match", patterns::matched_by_glob),
+    ("glob.quote_meta", patterns::quoted_glob),
+    // Nodes may share a list of neighbours.
+    ("graph.reachable", within_time),
     ("graph.reachable_paths", graph::reachable_paths),
     ("indexof", texts::index_of),
     ("indexof_n", texts::indices_of),
@@ -67,24 +139,27 @@ const FUNCTIONS: [(&str, Bounded); 35] = [
     ("object.subset", texts::subset),
     ("object.union_n", texts::united),
     ("product", multiplied),
-    ("regex.find_n", |builtin, arguments| searched(builtin, arguments, 0)),
-    ("regex.is_valid", |builtin, arguments| searched(builtin, arguments, 0)),
-    ("regex.match", |builtin, arguments| searched(builtin, arguments, 0)),
-    ("regex.replace", |builtin, arguments| {
-        compilable(builtin, text(arguments, 1))?;
-        within(builtin, arguments, substituted(arguments))
-    }),
-    ("regex.split", |builtin, arguments| searched(builtin, arguments, 0)),
-    ("regex.template_match", searched_by_template),
+    ("regex.find_all_string_submatch_n", patterns::captured),
+    ("regex.find_n", patterns::searched),
+    ("regex.is_valid", patterns::validated),
+    ("regex.match", patterns::searched),
+    ("regex.replace", patterns::replaced),
+    ("regex.split", patterns::searched),
+    ("regex.template_match", patterns::matched_by_template),
     ("replace", |builtin, arguments| within(builtin, arguments, replaced(arguments))),
-    ("sprintf", written),
+    ("sprintf", printed),
     ("strings.any_prefix_match", texts::compared),
     ("strings.any_suffix_match", texts::compared),
+    ("strings.count", texts::counted),
     ("strings.replace_n", |builtin, arguments| replaced_by_all(builtin, arguments)),
+    ("sum", added),
+    ("time.format", patterns::laid_out),
+    ("time.parse_ns", patterns::laid_out),
     ("to_number", read),
     ("trim", |builtin, arguments| texts::trimmed(builtin, arguments, (true, true))),
     ("trim_left", |builtin, arguments| texts::trimmed(builtin, arguments, (true, false))),
     ("trim_right", |builtin, arguments| texts::trimmed(builtin, arguments, (false, true))),
+    ("union", texts::united_sets),
     ("units.parse", |builtin, arguments| parsed(builtin, arguments)),
     ("units.parse_bytes", |builtin, arguments| parsed(builtin, arguments)),
     ("walk", graph::walk),
@@ -99,6 +174,14 @@ pub(super) fn replace(engine: &mut Engine) -> anyhow::Result<()> {
         engine.add_extension(name.to_owned(), arity, Box::new(call))?;
     }
     Ok(())
+}
+
+/// Whether policies may call a function of the engine: one of which nothing is known is none.
+pub(super) fn is_available(name: &str) -> bool {
+    let mut bounded = FUNCTIONS.iter().map(|(known, _)| known);
+    let mut harmless = HARMLESS.iter().map(|(known, _)| known);
+    BUILTINS.contains_key(name)
+        && (bounded.any(|known| *known == name) || harmless.any(|known| *known == name))
 }
 
 /// Whether the text of a number stands for one that is much longer.
@@ -155,8 +238,18 @@ fn allocate(length: usize) -> anyhow::Result<()> {
 
 /// A function that writes out its arguments. One value can stand in another many times, and takes memory once.
 fn written(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    written_out(builtin, arguments, (1, 0))
+}
+
+/// `sprintf(format, values)`, which copies what is in a value at each level once more.
+fn printed(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    written_out(builtin, arguments, (1, 1))
+}
+
+/// `copies`: how often the text of a value is copied, and how much more often that of its parts.
+fn written_out(builtin: &Builtin, arguments: &[Value], copies: (usize, usize)) -> anyhow::Result<Value> {
     let mut left = MAX_TEXT;
-    if !arguments.iter().all(|argument| has_room(argument, &mut left)) {
+    if !arguments.iter().all(|argument| has_room(argument, &mut left, copies)) {
         return Err(beyond(format!("{}: a text has at most {MAX_TEXT} bytes", builtin.name)));
     }
     allocate(MAX_TEXT - left)?;
@@ -164,7 +257,7 @@ fn written(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
 }
 
 /// Takes about the length of a value that is written out from what is left; whether it suffices.
-fn has_room(value: &Value, left: &mut usize) -> bool {
+fn has_room(value: &Value, left: &mut usize, (copies, more): (usize, usize)) -> bool {
     const SEPARATOR: usize = 2;
     let of_itself = match value {
         Value::String(text) => text.len(),
@@ -172,14 +265,14 @@ fn has_room(value: &Value, left: &mut usize) -> bool {
         Value::Number(number) => number.as_big().map_or(SEPARATOR, |big| big.bits() as usize / 3),
         _ => 0,
     };
-    let Some(rest) = left.checked_sub(of_itself.saturating_add(SEPARATOR)) else { return false };
+    let length = of_itself.saturating_add(SEPARATOR).saturating_mul(copies);
+    let Some(rest) = left.checked_sub(length) else { return false };
     *left = rest;
+    let mut has_room = |value: &Value| has_room(value, left, (copies + more, more));
     match value {
-        Value::Array(values) => values.iter().all(|value| has_room(value, left)),
-        Value::Set(values) => values.iter().all(|value| has_room(value, left)),
-        Value::Object(members) => {
-            members.iter_sorted().all(|(key, value)| has_room(key, left) && has_room(value, left))
-        }
+        Value::Array(values) => values.iter().all(has_room),
+        Value::Set(values) => values.iter().all(has_room),
+        Value::Object(members) => members.iter_sorted().all(|(key, value)| has_room(key) && has_room(value)),
         _ => true,
     }
 }
@@ -222,70 +315,22 @@ fn replaced(arguments: &[Value]) -> Option<usize> {
     Some(after(text(arguments, 0)?, text(arguments, 1)?, text(arguments, 2)?))
 }
 
-/// Longest pattern, in bytes.
-const MAX_PATTERN: usize = 16 << 10;
-/// What the classes of a pattern may [cost](pattern_cost): some milliseconds.
-const MAX_PATTERN_COST: usize = 200;
-
-/// Why a pattern is refused.
-const TOO_COSTLY: &str = "a pattern has too many classes of Unicode characters";
-
-/// Errors: a pattern takes too long to compile, which the timer of the engine does not interrupt.
-fn compilable(builtin: &Builtin, pattern: Option<&str>) -> anyhow::Result<()> {
-    let Some(pattern) = pattern else { return Ok(()) };
-    if pattern.len() > MAX_PATTERN {
-        return Err(beyond(format!("{}: a pattern has at most {MAX_PATTERN} bytes", builtin.name)));
-    }
-    match pattern_cost(pattern) > MAX_PATTERN_COST {
-        true => Err(beyond(format!("{}: {TOO_COSTLY}", builtin.name))),
-        false => Ok(()),
-    }
-}
-
-/// A function with a pattern at this place of its arguments.
-fn searched(builtin: &Builtin, arguments: &[Value], at: usize) -> anyhow::Result<Value> {
-    compilable(builtin, text(arguments, at))?;
-    builtin.call(arguments)
-}
-
-/// `regex.template_match(template, text, start, end)`: what is between the delimiters is a pattern.
-fn searched_by_template(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
-    if let (Some(template), Some(start), Some(end)) =
-        (text(arguments, 0), text(arguments, 2), text(arguments, 3))
-    {
-        let patterns: Vec<&str> = match start.is_empty() || end.is_empty() {
-            true => vec![template],
-            false => template.split(start).skip(1).filter_map(|part| part.split(end).next()).collect(),
-        };
-        patterns.iter().try_for_each(|pattern| compilable(builtin, Some(pattern)))?;
-        // Each is compiled.
-        let cost: usize = patterns.iter().map(|pattern| pattern_cost(pattern)).sum();
-        if cost > MAX_PATTERN_COST {
-            return Err(beyond(format!("{}: {TOO_COSTLY}", builtin.name)));
-        }
-        if template.len() > MAX_PATTERN {
-            return Err(beyond(format!("{}: a template has at most {MAX_PATTERN} bytes", builtin.name)));
-        }
-    }
-    builtin.call(arguments)
-}
-
-/// The most bytes of `regex.replace(text, pattern, new)`: each match is replaced by `new`, and may stand in it several times.
-fn substituted(arguments: &[Value]) -> Option<usize> {
-    let (text, new) = (text(arguments, 0)?, text(arguments, 2)?);
-    let references = new.matches('$').count();
-    let texts = text.len().saturating_mul(references + 1);
-    Some(texts.saturating_add((text.len() + 1).saturating_mul(new.len())))
-}
-
 /// `strings.replace_n(replacements, text)`, one after the other.
 fn replaced_by_all(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
     let (Some(Value::Object(replacements)), Some(text)) = (arguments.first(), text(arguments, 1)) else {
         return builtin.call(arguments);
     };
     let mut text = text.to_owned();
+    let mut left = MAX_REPLACED;
     for replacement in replacements.iter_sorted() {
         let (Value::String(old), Value::String(new)) = replacement else { return builtin.call(arguments) };
+        let Some(rest) = left.checked_sub(text.len().saturating_add(old.len())) else {
+            return Err(beyond(format!(
+                "{}: the length of a text times the number of its replacements is at most {MAX_REPLACED}",
+                builtin.name
+            )));
+        };
+        left = rest;
         let length = after(&text, old, new);
         if length > MAX_TEXT {
             return Err(beyond(format!("{}: a text has at most {MAX_TEXT} bytes", builtin.name)));
@@ -300,7 +345,8 @@ fn replaced_by_all(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Val
 fn expanded(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
     let range = text(arguments, 0).and_then(|range| range.split_once('/'));
     let bits = range.and_then(|(address, prefix)| {
-        let all: u32 = if address.parse::<IpAddr>().ok()?.is_ipv4() { 32 } else { 128 };
+        // The engine takes addresses that the standard library does not, such as `010.0.0.0`.
+        let all: u32 = if address.contains(':') { 128 } else { 32 };
         all.checked_sub(prefix.parse().ok()?)
     });
     if bits.is_some_and(|bits| 1_u64.checked_shl(bits).is_none_or(|count| count > MAX_RANGE)) {
@@ -351,19 +397,44 @@ fn indented(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
 
 /// `product(numbers)`.
 fn multiplied(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let (count, bits, _) = numbers(arguments);
+    if bits > MAX_PRODUCT {
+        return Err(beyond(format!("product: a product has at most {MAX_PRODUCT} bits")));
+    }
+    calculated(builtin, arguments, count, bits)
+}
+
+/// `sum(numbers)`.
+fn added(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let (count, _, longest) = numbers(arguments);
+    calculated(builtin, arguments, count, longest)
+}
+
+/// Calls a function that makes numbers of at most so many bits, for each argument another.
+fn calculated(builtin: &Builtin, arguments: &[Value], count: u64, bits: u64) -> anyhow::Result<Value> {
+    if count.saturating_mul(bits / STEP + 1) > MAX_STEPS {
+        return Err(beyond(format!(
+            "{}: the count of numbers times the length of the result in units of {STEP} bits is at most {MAX_STEPS}",
+            builtin.name
+        )));
+    }
+    builtin.call(arguments)
+}
+
+/// How many numbers there are, their bits, and those of the longest.
+fn numbers(arguments: &[Value]) -> (u64, u64, u64) {
     let bits = |number: &Value| match number {
         Value::Number(number) => number.as_big().map_or(1, |number| number.bits()),
         _ => 1,
     };
-    let bits: u64 = match arguments.first() {
-        Some(Value::Array(numbers)) => numbers.iter().map(bits).sum(),
-        Some(Value::Set(numbers)) => numbers.iter().map(bits).sum(),
-        _ => 0,
+    let add = |(count, sum, longest): (u64, u64, u64), bits: u64| {
+        (count + 1, sum.saturating_add(bits), longest.max(bits))
     };
-    if bits > MAX_PRODUCT {
-        return Err(beyond(format!("product: a product has at most {MAX_PRODUCT} bits")));
+    match arguments.first() {
+        Some(Value::Array(numbers)) => numbers.iter().map(bits).fold((0, 0, 0), add),
+        Some(Value::Set(numbers)) => numbers.iter().map(bits).fold((0, 0, 0), add),
+        _ => (0, 0, 0),
     }
-    builtin.call(arguments)
 }
 
 /// `bits.lsh(x, n)`.
@@ -401,3 +472,6 @@ fn ranged(arguments: &[Value]) -> anyhow::Result<Value> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

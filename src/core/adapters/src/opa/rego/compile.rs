@@ -184,7 +184,8 @@ impl Policy {
         let mut trial = engine.clone();
         trial.set_input(Value::new_object());
         trial.set_execution_timer_config(timer(TRIAL));
-        if let (Err(error), _) = metered(Bounds::of(TRIAL_MEMORY), || trial.eval_modules(false)) {
+        let trial = || bounded::evaluating(TRIAL, || trial.eval_modules(false)).0;
+        if let (Err(error), _) = metered(Bounds::of(TRIAL_MEMORY), trial) {
             let text = error.to_string();
             if ["recursion detected", "unsafe", "undefined variable", "could not find function"]
                 .iter()

@@ -13,7 +13,7 @@ use regorus::{Engine, LimitError, Value};
 
 use mixer_base::allocation::{Bounds, Exceeded, metered};
 
-use super::bounded;
+use super::bounded::{self, Beyond};
 use super::compile::Entry;
 use super::input::Names;
 use super::text::one_line;
@@ -198,20 +198,21 @@ fn place_of_thread() -> usize {
 fn run(engine: &mut Engine, entry: &Entry, input: Value, limit: Duration) -> Outcome {
     engine.set_input(input);
     engine.set_execution_timer_config(timer(limit));
-    bounded::was_exceeded();
-    let value = engine.eval_rule(entry.rule().to_owned());
+    let (value, beyond) = bounded::evaluating(limit, || engine.eval_rule(entry.rule().to_owned()));
     if let Ok(prints) = engine.take_prints() {
         for line in prints {
             tracing::debug!(target: "adapters", "print: {line}");
         }
     }
-    match (value, bounded::was_exceeded()) {
-        (Ok(value), false) => decided(entry, value),
+    match (value, beyond) {
+        (Ok(value), None) => decided(entry, value),
+        (_, Some(Beyond::Time)) => Outcome::Late,
         // The policy went on without the value of the function.
-        (Ok(_), true) => Outcome::Stopped("a function went beyond its bound".to_owned()),
+        (Ok(_), Some(Beyond::Bound)) => Outcome::Stopped("a function went beyond its bound".to_owned()),
         (Err(error), _) if is_late(&error) => Outcome::Late,
-        (Err(error), is_exceeded) if is_exceeded || is_limit(&error) => Outcome::Stopped(one_line(&error)),
-        (Err(error), _) => Outcome::Failed(one_line(&error)),
+        (Err(error), Some(Beyond::Bound)) => Outcome::Stopped(one_line(&error)),
+        (Err(error), None) if is_limit(&error) => Outcome::Stopped(one_line(&error)),
+        (Err(error), None) => Outcome::Failed(one_line(&error)),
     }
 }
 

@@ -3,12 +3,16 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::bail;
 use regorus::Value;
 
 use super::{Builtin, MAX_RANGE, beyond, text};
+use mixer_base::allocation::is_exceeded;
 
 /// Most pairs of a text and its beginning, or end, that a call compares.
 const MAX_PAIRS: usize = 1 << 20;
+/// Bytes that take about as long to compare as another pair.
+const OF_PAIR: usize = 64;
 
 /// `indexof(text, sought)`.
 pub(super) fn index_of(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
@@ -60,15 +64,57 @@ pub(super) fn trimmed(
 
 /// `strings.any_prefix_match(texts, beginnings)` and `strings.any_suffix_match(texts, ends)`.
 pub(super) fn compared(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
-    let count = |value: &Value| match value {
-        Value::Array(texts) => texts.len(),
-        Value::Set(texts) => texts.len(),
-        _ => 1,
+    let pairs = match arguments {
+        [texts, sought] => count(texts).0.saturating_mul(count(sought).1),
+        _ => 0,
     };
-    if arguments.iter().map(count).fold(1, usize::saturating_mul) > MAX_PAIRS {
-        return Err(beyond(format!("{}: at most {MAX_PAIRS} pairs of texts are compared", builtin.name)));
+    if pairs > MAX_PAIRS {
+        return Err(beyond(format!(
+            "{}: at most {MAX_PAIRS} pairs of texts are compared, where {OF_PAIR} bytes count as one more",
+            builtin.name
+        )));
     }
     builtin.call(arguments)
+}
+
+/// How many texts there are, and what comparing each of them counts.
+fn count(texts: &Value) -> (usize, usize) {
+    let add = |(count, sum): (usize, usize), value: &Value| {
+        let length = if let Value::String(text) = value { text.len() } else { 0 };
+        (count + 1, sum.saturating_add(1 + length / OF_PAIR))
+    };
+    match texts {
+        Value::Array(texts) => texts.iter().fold((0, 0), add),
+        Value::Set(texts) => texts.iter().fold((0, 0), add),
+        text => add((0, 0), text),
+    }
+}
+
+/// `strings.count(text, sought)`: occurrences may overlap, as in the engine, which panics where `sought` is empty.
+pub(super) fn counted(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let (Some(whole), Some(sought)) = (text(arguments, 0), text(arguments, 1)) else {
+        return builtin.call(arguments);
+    };
+    let count = match sought.is_empty() {
+        // As OPA.
+        true => whole.chars().count() + 1,
+        false => ends(whole.as_bytes(), sought.as_bytes()).count(),
+    };
+    Ok(Value::from(u64::try_from(count)?))
+}
+
+/// `union(sets)`, which the engine makes anew for each set.
+pub(super) fn united_sets(builtin: &Builtin, arguments: &[Value]) -> anyhow::Result<Value> {
+    let Some(Value::Set(sets)) = arguments.first() else { return builtin.call(arguments) };
+    let mut all = BTreeSet::new();
+    for set in sets.iter() {
+        let Value::Set(members) = set else { return builtin.call(arguments) };
+        all.extend(members.iter().cloned());
+        if is_exceeded() {
+            bail!("a set has no room in the memory of the evaluation");
+        }
+    }
+    Ok(Value::from(all))
 }
 
 /// `object.subset(super, sub)`.
