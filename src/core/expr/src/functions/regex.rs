@@ -32,9 +32,12 @@ pub use size::MAX_OF_CONFIGURATION;
 
 /// Maximum number of patterns computed at run time in the cache of a thread.
 const MAX_CACHED: usize = 512;
-/// What the classes of Unicode characters of a pattern computed at run time may [cost](pattern_cost): some milliseconds.
-const MAX_COMPUTED_COST: usize = 100;
+/// Bounds of a pattern computed at run time: some milliseconds.
+const COMPUTED: PatternLimits = PatternLimits { bytes: 4 << 10, cost: 40, choices: 128 };
 /// Likewise of a configured pattern: some tenths of a second.
+const CONFIGURED_LIMITS: PatternLimits =
+    PatternLimits { bytes: size::MAX_TEXT, cost: MAX_COST, choices: 5000 };
+/// What the classes of a configured pattern may cost, and those of patterns that share an automaton.
 const MAX_COST: usize = 1000;
 /// Maximum size of a compiled pattern computed at run time, in bytes.
 const MAX_CACHED_PATTERN: usize = 256 << 10;
@@ -47,6 +50,8 @@ const MAX_CACHED_AUTOMATON: usize = 128 << 10;
 #[derive(Debug, Clone)]
 pub struct Regex {
     inner: regex::Regex,
+    /// The size of its automaton.
+    bytes: usize,
     /// Its share of the budget for configured patterns, held for all that have the same.
     shared: Option<Arc<Compiled>>,
     /// For long texts; made for the first of them.
@@ -58,6 +63,16 @@ struct Translated {
     text: String,
     /// What its classes [cost](pattern_cost).
     cost: usize,
+}
+
+/// What may be long to compile.
+struct PatternLimits {
+    /// Of its text.
+    bytes: usize,
+    /// Of its classes of Unicode characters ([`pattern_cost`]), of which one takes some 50 us.
+    cost: usize,
+    /// Repetitions and alternatives ([`PatternSize::choices`]), of which one takes up to 36 us.
+    choices: usize,
 }
 
 /// Why a pattern does not compile.
@@ -93,9 +108,10 @@ impl Regex {
 
     /// As [`compile`](Self::compile), and tells the kinds of errors apart.
     pub(crate) fn configured(pattern: &[u8]) -> Result<Regex, PatternError> {
-        let translated = translated(pattern, MAX_COST)?;
+        let translated = translated(pattern, &CONFIGURED_LIMITS)?;
         let shared = CONFIGURED.compile(&translated).map_err(|why| refused(why, pattern))?;
-        Ok(Regex { inner: shared.regex.clone(), guard: Arc::clone(&shared.guard), shared: Some(shared) })
+        let (inner, guard) = (shared.regex.clone(), Arc::clone(&shared.guard));
+        Ok(Regex { inner, bytes: shared.bytes, guard, shared: Some(shared) })
     }
 
     /// The pattern, if it is one of the configuration.
@@ -103,13 +119,20 @@ impl Regex {
         self.shared.clone().map(Pattern)
     }
 
-    /// Compiles a pattern computed at run time; also returns its size in bytes.
-    fn computed(pattern: &[u8]) -> Result<(Regex, usize), PatternError> {
-        let translated = translated(pattern, MAX_COMPUTED_COST)?;
-        let (inner, bytes) =
-            size::compile_within(&translated, MAX_CACHED_PATTERN, Some(MAX_CACHED_AUTOMATON))
-                .map_err(|why| refused(why, pattern))?;
-        Ok((Regex { inner, shared: None, guard: Arc::default() }, bytes))
+    /// Compiles a pattern computed at run time, in at most some milliseconds.
+    fn computed(pattern: &[u8]) -> Result<Regex, PatternError> {
+        let translated = translated(pattern, &COMPUTED)?;
+        let (inner, nfa) = size::compile(&translated, MAX_CACHED_PATTERN, Some(MAX_CACHED_AUTOMATON))
+            .map_err(|why| refused(why, pattern))?;
+        Ok(Regex { inner, bytes: nfa.memory_usage(), shared: None, guard: Arc::default() })
+    }
+
+    /// What searches long texts.
+    fn guard(&self) -> &Guard {
+        self.guard.get_or_init(|| {
+            size::automaton(&[self.inner.as_str()], size::MAX_COMPILED)
+                .map_or_else(|_| Guard::none(), |nfa| Guard::of(nfa, Self::MAX_STATES))
+        })
     }
 
     /// Whether it matches up to the end of a text only, where it names neither any text nor a question mark.
@@ -159,23 +182,55 @@ impl Regex {
     }
 }
 
+/// Most bytes of a text times bytes of an automaton that is searched without counting its states: a millisecond where each byte needs a new one.
+const MAX_UNCOUNTED: usize = 8 << 20;
+/// What a byte of a state counts, in bytes of searched text: both bounds of a request take some milliseconds.
+const OF_STATE: usize = 16;
+
+/// Whether a text is searched without counting states.
+fn is_short(automaton: usize, text: usize) -> bool {
+    automaton.saturating_mul(text) <= MAX_UNCOUNTED
+}
+
 impl Regex {
     /// Bytes of states that the search of a text may compute: some milliseconds.
-    pub const MAX_STATES: usize = 8 << 20;
+    pub const MAX_STATES: usize = 512 << 10;
 
-    /// As [`is_match`](Self::is_match) with bounded work, for a long text: some patterns need a state for almost every byte of some texts, each of
-    /// which takes some microseconds. Returns also the bytes of its states. Allocates them, at most 256 KiB at once.
+    /// As [`is_match`](Self::is_match) with bounded work, for a text that callers choose: some patterns need a state for almost every byte of some
+    /// texts, each of which takes some microseconds. Returns also the bytes of its states, which are 0 for a text that is short for the pattern.
+    /// Allocates them, at most 256 KiB at once.
     ///
     /// Errors: it needs more than [`MAX_STATES`](Self::MAX_STATES).
     pub fn try_match(&self, subject: &[u8]) -> Result<(bool, usize), TooCostly> {
-        let pattern = || Guard::of_one(self.inner.as_str(), size::MAX_COMPILED, Self::MAX_STATES);
-        let guard = self.guard.get_or_init(pattern);
+        if is_short(self.bytes, subject.len()) {
+            return Ok((self.is_match(subject), 0));
+        }
+        let guard = self.guard();
         let mut work = Work::new(Self::MAX_STATES, usize::MAX);
         let found = match std::str::from_utf8(subject) {
             Ok(text) => guard.is_match(text, &mut work)?,
             Err(_) => guard.is_match(&replaced(subject, &Bump::new()), &mut work)?,
         };
         Ok((found, Self::MAX_STATES - work.states()))
+    }
+
+    /// Searches a text of a request, and counts in the [limit](AttributeBag::count_search) of the request what that takes.
+    ///
+    /// Errors: the patterns of the request search too much.
+    pub fn search(&self, subject: &[u8], bag: &AttributeBag<'_>) -> Result<bool, TooCostly> {
+        if !bag.count_search(subject.len()) {
+            return Err(TooCostly);
+        }
+        // compat(1.3): Istio Mixer has no bound.
+        if bag.search_limit() > AttributeBag::SEARCH_LIMIT {
+            return Ok(self.is_match(subject));
+        }
+        let (found, states) = self.try_match(subject)?;
+        if states == 0 || bag.count_search(states.saturating_mul(OF_STATE)) {
+            Ok(found)
+        } else {
+            Err(TooCostly)
+        }
     }
 }
 
@@ -193,26 +248,27 @@ fn rejected(detail: &str, part: &str) -> String {
     format!("error parsing regexp: {detail}: `{part}`")
 }
 
-/// The pattern in the syntax of the crate `regex`, whose classes [cost](pattern_cost) at most `max_cost`.
-fn translated(pattern: &[u8], max_cost: usize) -> Result<Translated, PatternError> {
+/// The pattern in the syntax of the crate `regex`, within limits.
+fn translated(pattern: &[u8], limits: &PatternLimits) -> Result<Translated, PatternError> {
     let Ok(pattern) = std::str::from_utf8(pattern) else {
         return Err(PatternError::Invalid(rejected("invalid UTF-8", &String::from_utf8_lossy(pattern))));
     };
-    if pattern.len() > size::MAX_TEXT {
-        let text = format!(
-            "error parsing regexp: expression has {} bytes, more than {}",
-            pattern.len(),
-            size::MAX_TEXT
-        );
+    if pattern.len() > limits.bytes {
+        let (bytes, most) = (pattern.len(), limits.bytes);
+        let text = format!("error parsing regexp: expression has {bytes} bytes, more than {most}");
         return Err(PatternError::TooLarge(text));
     }
     let text = translate::translate(pattern)
         .map_err(|problem| PatternError::Invalid(rejected(problem.detail, problem.part)))?;
     let cost = pattern_cost(&text);
-    match cost > max_cost {
-        true => Err(PatternError::TooLarge(rejected(TOO_COSTLY, pattern))),
-        false => Ok(Translated { text, cost }),
+    if cost > limits.cost {
+        return Err(PatternError::TooLarge(rejected(TOO_COSTLY, pattern)));
     }
+    if pattern_size(&text).choices > limits.choices {
+        let text = format!("expression has more than {} repetitions and alternatives", limits.choices);
+        return Err(PatternError::TooLarge(rejected(&text, pattern)));
+    }
+    Ok(Translated { text, cost })
 }
 
 /// Why a pattern is refused whose classes would take too long to compile.
@@ -294,24 +350,15 @@ thread_local! {
     static CACHE: RefCell<Computed> = RefCell::default();
 }
 
-/// Searches a text of a request, and counts what that takes.
-///
-/// Errors: the patterns of the request search too much.
+/// [`Regex::search`] for a condition.
 pub(crate) fn search<'a>(
     regex: &Regex,
     subject: &[u8],
     bag: &AttributeBag<'a>,
 ) -> Result<bool, EvalError<'a>> {
-    let exhausted = || EvalError::Exhausted(Bound::SearchedText(bag.search_limit()));
-    if !bag.count_search(subject.len()) {
-        return Err(exhausted());
-    }
-    // compat(1.3): Istio Mixer has no bound.
-    if subject.len() <= AttributeBag::SHORT_TEXT || bag.search_limit() > AttributeBag::SEARCH_LIMIT {
-        return Ok(regex.is_match(subject));
-    }
-    let (found, states) = regex.try_match(subject).map_err(|TooCostly| exhausted())?;
-    if bag.count_search(states) { Ok(found) } else { Err(exhausted()) }
+    regex
+        .search(subject, bag)
+        .map_err(|TooCostly| EvalError::Exhausted(Bound::SearchedText(bag.search_limit())))
 }
 
 /// [`search`] with a pattern computed at run time. Each thread caches compiled patterns, at most 4 MiB.
@@ -338,10 +385,8 @@ pub(crate) fn computed_error(pattern: &[u8]) -> Option<PatternError> {
 fn with_computed<R>(pattern: &[u8], look: impl FnOnce(&Result<Regex, PatternError>) -> R) -> Option<R> {
     CACHE.with_borrow_mut(|cache| {
         if !cache.patterns.contains_key(pattern) {
-            let (compiled, bytes) = match Regex::computed(pattern) {
-                Ok((regex, bytes)) => (Ok(regex), bytes),
-                Err(error) => (Err(error), 0),
-            };
+            let compiled = Regex::computed(pattern);
+            let bytes = compiled.as_ref().map_or(0, |regex| size::step(regex.bytes, MAX_CACHED_PATTERN));
             cache.insert(pattern, compiled, bytes);
         }
         cache.patterns.get(pattern).map(|cached| look(&cached.compiled))
@@ -499,11 +544,64 @@ mod tests {
             assert_eq!(super::matches(pattern.as_bytes(), text.as_bytes(), &bag), exhausted, "{pattern}");
             let bag = AttributeBag::empty(&vocabulary, &arena);
             assert_eq!(search(&regex, words.as_bytes(), &bag), Ok(false), "{pattern}");
-            assert_eq!(search(&regex, &text.as_bytes()[..AttributeBag::SHORT_TEXT], &bag), Ok(false));
+            assert_eq!(search(&regex, &text.as_bytes()[..400], &bag), Ok(false), "{pattern}");
             let mut bag = AttributeBag::empty(&vocabulary, &arena);
             bag.set_search_limit(AttributeBag::ISTIO_MIXER_SEARCH_LIMIT);
             assert_eq!(search(&regex, &text.as_bytes()[..8192], &bag), Ok(false), "{pattern}");
         }
+    }
+
+    /// A text that is short may take long for a large pattern.
+    #[test]
+    fn states_are_counted_where_text_and_pattern_are_large_together() {
+        let (vocabulary, arena) = (Vocabulary::builder().build(), Bump::new());
+        let text: Vec<u8> = (0..4000_usize).map(|n| b"ab"[n.wrapping_mul(2_654_435_761) >> 7 & 1]).collect();
+        let large = Regex::compile(b".{0,1000}a.{0,1000}b.{0,1000}z").unwrap();
+        assert_eq!(large.try_match(&text), Err(TooCostly));
+        let bag = AttributeBag::empty(&vocabulary, &arena);
+        assert!(search(&large, &text, &bag).is_err());
+        let (found, states) = large.try_match(&text[..200]).unwrap();
+        assert!(!found && states > 100_000, "{states}");
+        // All searches of a request together.
+        let results: Vec<bool> = (0..8).map(|_| large.search(&text[..200], &bag).is_ok()).collect();
+        assert_eq!(results.first().zip(results.last()), Some((&true, &false)), "{results:?}");
+        for pattern in ["^/api/v[0-9]+/users/[^/]+$", "(?i)(union|select|insert).*from", r"\.php\d?$"] {
+            let small = Regex::compile(pattern.as_bytes()).unwrap();
+            assert_eq!(small.try_match(&text[..1000]), Ok((false, 0)), "{pattern}");
+            let (found, states) = small.try_match(&text.repeat(20)).unwrap();
+            assert!(!found && states < 4096, "{pattern} {states}");
+        }
+    }
+
+    /// One of 30 000 optional parts took a second.
+    #[test]
+    fn patterns_that_take_long_to_compile_are_refused() {
+        let refused = |compiled: Result<Regex, PatternError>| match compiled {
+            Ok(_) => None,
+            Err(error) => Some(error.text().to_owned()),
+        };
+        let optional = |parts: usize| "a?".repeat(parts);
+        assert_eq!(refused(Regex::configured(optional(5000).as_bytes())), None);
+        let why = refused(Regex::configured(optional(5001).as_bytes())).unwrap();
+        assert!(why.contains("more than 5000 repetitions and alternatives"), "{why}");
+        assert_eq!(refused(Regex::computed(optional(128).as_bytes())), None);
+        let why = refused(Regex::computed(optional(129).as_bytes())).unwrap();
+        assert!(why.contains("more than 128 repetitions and alternatives"), "{why}");
+        let why = refused(Regex::computed(&[b'a'; 4097])).unwrap();
+        assert!(why.contains("expression has 4097 bytes, more than 4096"), "{why}");
+        // Alternatives of many words are one choice.
+        let words: Vec<String> = (0..500).map(|number| format!("w{number}")).collect();
+        assert_eq!(refused(Regex::computed(words.join("|").as_bytes())), None);
+    }
+
+    /// Of 70 patterns with classes of Unicode characters, each counted as the largest that there may be.
+    #[test]
+    fn patterns_count_what_they_take() {
+        let patterns: Vec<Regex> = (0..70)
+            .map(|number| Regex::compile(format!(r"(?i)^\pL+\pL\pL{number}$").as_bytes()).unwrap())
+            .collect();
+        let bytes = |regex: &Regex| regex.pattern().map_or(0, |pattern| pattern.bytes());
+        assert!(patterns.iter().all(|regex| bytes(regex) <= 512 << 10), "{}", bytes(&patterns[0]));
     }
 
     #[test]

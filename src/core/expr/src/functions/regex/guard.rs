@@ -4,11 +4,11 @@
 //! subjects others need a state for almost every byte, each of which takes as long as all patterns together. Here states are counted, and a
 //! search that needs too many ends without a result. Which one does depends on patterns and subject alone: no state is kept.
 
-use regex_automata::nfa::thompson::{self, WhichCaptures};
+use regex_automata::nfa::thompson::NFA;
 use regex_automata::{Input, MatchKind, hybrid::dfa::DFA};
 
 /// Size of the states of one automaton before they are computed anew, in bytes.
-const STATES: usize = 256 << 10;
+pub(super) const STATES: usize = 256 << 10;
 /// Fewest bytes that one state has to be worth after that.
 const BYTES_PER_STATE: usize = 32;
 
@@ -29,6 +29,12 @@ impl Work {
         Self { states, bytes }
     }
 
+    /// Counts bytes that an automaton reads. Errors: they are too many.
+    pub(super) fn read(&mut self, bytes: usize) -> Result<(), TooCostly> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(TooCostly)?;
+        Ok(())
+    }
+
     /// Bytes of states that are left.
     pub(super) fn states(&self) -> usize {
         self.states
@@ -40,25 +46,20 @@ impl Work {
 pub(super) struct Guard(Option<DFA>);
 
 impl Guard {
-    /// Compiles patterns in the syntax of the crate `regex`, which compile there within `limit` bytes.
-    pub(super) fn compile<P: AsRef<str>>(translated: &[P], limit: usize) -> Self {
-        Self::with_clears(translated, limit, 1)
-    }
-
-    /// Of one pattern, in the syntax of the crate, which computes states of so many bytes before they have to be worth it.
-    pub(super) fn of_one(translated: &str, limit: usize, states: usize) -> Self {
-        Self::with_clears(&[translated], limit, states / STATES)
-    }
-
-    fn with_clears<P: AsRef<str>>(translated: &[P], limit: usize, clears: usize) -> Self {
-        let nfa = thompson::Config::new().nfa_size_limit(Some(limit)).which_captures(WhichCaptures::None);
+    /// Of patterns that are compiled to this automaton. `states`: bytes that it computes before they have to be worth it.
+    pub(super) fn of(nfa: NFA, states: usize) -> Self {
         let dfa = DFA::config()
             .match_kind(MatchKind::All)
             .cache_capacity(STATES)
             .skip_cache_capacity_check(true)
-            .minimum_cache_clear_count(Some(clears))
+            .minimum_cache_clear_count(Some(states / STATES))
             .minimum_bytes_per_state(Some(BYTES_PER_STATE));
-        Self(DFA::builder().thompson(nfa).configure(dfa).build_many(translated).ok())
+        Self(DFA::builder().configure(dfa).build_from_nfa(nfa).ok())
+    }
+
+    /// Every search is too costly.
+    pub(super) fn none() -> Self {
+        Self(None)
     }
 
     /// Whether a pattern matches somewhere in a text. Allocates its states.
@@ -66,7 +67,6 @@ impl Guard {
     /// Errors: the search takes more than `work`, from which it is taken, or its patterns have no such automaton.
     pub(super) fn is_match(&self, text: &str, work: &mut Work) -> Result<bool, TooCostly> {
         let dfa = self.0.as_ref().ok_or(TooCostly)?;
-        work.bytes = work.bytes.checked_sub(text.len()).ok_or(TooCostly)?;
         let mut cache = dfa.create_cache();
         let empty = cache.memory_usage();
         let found =

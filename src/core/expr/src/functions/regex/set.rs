@@ -4,32 +4,52 @@ use std::sync::Arc;
 
 use bumpalo::Bump;
 
-use super::guard::{Guard, TooCostly, Work};
-use super::size::{self, CONFIGURED, Charge, MAX_COMPILED};
-use super::{MAX_COST, Regex, replaced, translated};
+use super::guard::{self, Guard, TooCostly, Work};
+use super::size::{self, CONFIGURED, Charge};
+use super::{CONFIGURED_LIMITS, MAX_COST, Regex, is_short, replaced, translated};
 
 /// Patterns per automaton. Larger automata are faster until the lazy DFA exceeds its cache.
 const PATTERNS_PER_AUTOMATON: usize = 64;
 
-/// Longest subject that is searched without counting the work, in bytes.
+/// Longest subject whose bytes are not counted, whatever the number of automata is.
 const SHORT: usize = 512;
-/// The same as the product of its bytes and the number of patterns, if that is more.
-const LITTLE_WORK: usize = 128 << 10;
-/// Size of the states that the search of a longer subject may need, in bytes.
-const MAX_STATES: usize = 4 << 20;
+/// Size of the states that the search of a subject may need, in bytes: of one automaton, and of each more, up to so many.
+const MAX_STATES: (usize, usize, usize) = (512 << 10, 8 << 10, 4 << 20);
 /// Most bytes that the automata read of such a subject, all together: 8 MiB, as the patterns of the conditions for one request.
 const MAX_BYTES: usize = 8 << 20;
 
 /// A set of patterns that matches if any of them does. Searching is unanchored.
 #[derive(Debug, Clone, Default)]
 pub struct RegexSet {
-    automata: Vec<(regex::RegexSet, Arc<Charge>)>,
-    /// Patterns whose group is too large for one automaton.
-    single: Vec<Regex>,
-    /// Of all patterns, for long subjects.
-    guards: Vec<Guard>,
-    /// The number of patterns.
-    len: usize,
+    parts: Vec<Part>,
+}
+
+/// Patterns of one automaton.
+#[derive(Debug, Clone)]
+struct Part {
+    search: Search,
+    /// The size of the automaton.
+    bytes: usize,
+    guard: Guard,
+}
+
+#[derive(Debug, Clone)]
+enum Search {
+    All {
+        set: regex::RegexSet,
+        _share: Arc<Charge>,
+    },
+    /// A pattern whose group is too large for one automaton.
+    One(Regex),
+}
+
+impl Part {
+    fn is_match(&self, text: &str) -> bool {
+        match &self.search {
+            Search::All { set, .. } => set.is_match(text),
+            Search::One(regex) => regex.inner.is_match(text),
+        }
+    }
 }
 
 impl RegexSet {
@@ -42,24 +62,20 @@ impl RegexSet {
 
     /// As [`compile`](Self::compile), with at most `limit` bytes per automaton.
     fn compile_within(patterns: &[&[u8]], limit: usize) -> Result<RegexSet, String> {
-        let mut set = RegexSet { len: patterns.len(), ..RegexSet::default() };
+        let mut parts = Vec::new();
         for part in patterns.chunks(PATTERNS_PER_AUTOMATON) {
-            match automaton(part, limit) {
-                Some((compiled, guard)) => {
-                    set.automata.push(compiled);
-                    set.guards.push(guard);
-                }
-                // One is invalid, or they are too large for one automaton.
-                None => {
-                    for pattern in part {
-                        let regex = Regex::compile(pattern)?;
-                        set.guards.push(Guard::compile(&[regex.inner.as_str()], MAX_COMPILED));
-                        set.single.push(regex);
-                    }
-                }
+            if let Some(part) = together(part, limit) {
+                parts.push(part);
+                continue;
+            }
+            // One is invalid, or they are too large for one automaton.
+            for pattern in part {
+                let regex = Regex::compile(pattern)?;
+                let (bytes, guard) = (regex.bytes, regex.guard().clone());
+                parts.push(Part { search: Search::One(regex), bytes, guard });
             }
         }
-        Ok(set)
+        Ok(RegexSet { parts })
     }
 
     /// Whether any pattern matches somewhere in `subject`. Allocates only for a subject that is not UTF-8.
@@ -70,14 +86,11 @@ impl RegexSet {
         }
     }
 
-    /// As [`is_match`](Self::is_match) with bounded work: callers choose the subject. Allocates for a long one.
+    /// As [`is_match`](Self::is_match) with bounded work: callers choose the subject. Allocates for one that is
+    /// [long](Regex::try_match) for an automaton.
     ///
-    /// Errors: the subject has more than 512 bytes, its bytes times the patterns are more than 131 072, and the patterns need too many
-    /// states to search it, or too many automata.
+    /// Errors: the patterns need too many states to search the subject, or, of more than 512 bytes, too many automata.
     pub fn try_match(&self, subject: &[u8]) -> Result<bool, TooCostly> {
-        if self.is_short(subject.len()) {
-            return Ok(self.is_match(subject));
-        }
         let arena = Bump::new();
         let replaced = match std::str::from_utf8(subject) {
             Ok(text) => return self.try_match_text(text),
@@ -86,15 +99,16 @@ impl RegexSet {
         self.try_match_text(&replaced)
     }
 
-    /// Whether a subject of so many bytes is searched without counting the work.
-    fn is_short(&self, bytes: usize) -> bool {
-        bytes <= SHORT.max(LITTLE_WORK / self.len.max(1))
-    }
-
     fn try_match_text(&self, text: &str) -> Result<bool, TooCostly> {
-        let mut work = Work::new(MAX_STATES, MAX_BYTES);
-        for guard in &self.guards {
-            if guard.is_match(text, &mut work)? {
+        let (of_one, of_more, most) = MAX_STATES;
+        let states = of_more.saturating_mul(self.parts.len()).saturating_add(of_one).min(most);
+        let mut work = Work::new(states, MAX_BYTES);
+        for part in &self.parts {
+            if text.len() > SHORT {
+                work.read(text.len())?;
+            }
+            let is_short = is_short(part.bytes, text.len());
+            if if is_short { part.is_match(text) } else { part.guard.is_match(text, &mut work)? } {
                 return Ok(true);
             }
         }
@@ -102,24 +116,25 @@ impl RegexSet {
     }
 
     fn is_match_text(&self, text: &str) -> bool {
-        self.automata.iter().any(|(set, _)| set.is_match(text))
-            || self.single.iter().any(|regex| regex.inner.is_match(text))
+        self.parts.iter().any(|part| part.is_match(text))
     }
 }
 
 /// One automaton for all patterns; `None` if one is invalid, the automaton is too large, or their classes cost more than those of one may.
-fn automaton(patterns: &[&[u8]], limit: usize) -> Option<((regex::RegexSet, Arc<Charge>), Guard)> {
-    let translated = patterns.iter().map(|p| translated(p, MAX_COST).ok()).collect::<Option<Vec<_>>>()?;
-    let cost = translated.iter().map(|pattern| pattern.cost).sum();
+fn together(patterns: &[&[u8]], limit: usize) -> Option<Part> {
+    let translated =
+        patterns.iter().map(|p| translated(p, &CONFIGURED_LIMITS).ok()).collect::<Option<Vec<_>>>()?;
+    let cost = translated.iter().map(|pattern| pattern.cost).sum::<usize>();
     if cost > MAX_COST {
         return None;
     }
     let translated: Vec<String> = translated.into_iter().map(|pattern| pattern.text).collect();
-    let build = |limit| regex::RegexSetBuilder::new(&translated).size_limit(limit).build();
-    let (compiled, bytes) = size::smallest(cost, limit, build).ok()?;
+    let nfa = size::automaton(&translated, limit).ok()?;
+    let set = regex::RegexSetBuilder::new(&translated).size_limit(limit).build().ok()?;
+    let bytes = nfa.memory_usage();
     // The size is rounded up so far that it counts for both.
-    let charge = Arc::new(CONFIGURED.charge(bytes).ok()?);
-    Some(((compiled, charge), Guard::compile(&translated, bytes)))
+    let share = Arc::new(CONFIGURED.charge(size::step(bytes, limit)).ok()?);
+    Some(Part { search: Search::All { set, _share: share }, bytes, guard: Guard::of(nfa, guard::STATES) })
 }
 
 #[cfg(test)]
@@ -154,7 +169,7 @@ mod tests {
         let large: Vec<String> = (0..PATTERNS_PER_AUTOMATON).map(|i| format!(r"{i}x{{30}}$")).collect();
         let large: Vec<&[u8]> = large.iter().map(String::as_bytes).collect();
         let set = RegexSet::compile_within(&large, 1024).unwrap();
-        assert_eq!(set.single.len(), PATTERNS_PER_AUTOMATON);
+        assert_eq!(set.parts.len(), PATTERNS_PER_AUTOMATON);
         assert!(set.is_match(format!("7{}", "x".repeat(30)).as_bytes()));
         assert!(!set.is_match(b"7x"));
     }
@@ -186,14 +201,22 @@ mod tests {
     fn a_search_of_a_long_subject_has_a_bound() {
         let set = explosive();
         assert_eq!(set.try_match(&noise(30_000)), Err(TooCostly));
-        // 131 072 / 100 = 1310.
-        assert_eq!([512, 1310, 1311].map(|bytes| set.is_short(bytes)), [true, true, false]);
-        let many = RegexSet { len: 50_000, ..RegexSet::default() };
-        assert_eq!([512, 513].map(|bytes| many.is_short(bytes)), [true, false]);
         let text = String::from_utf8(noise(100)).unwrap();
-        assert_eq!(set.guards.first().unwrap().is_match(&text, &mut Work::new(0, MAX_BYTES)), Err(TooCostly));
-        assert_eq!(set.try_match(&noise(1310)), Ok(set.is_match(&noise(1310))));
-        assert_eq!(set.try_match(&noise(512)), Ok(set.is_match(&noise(512))));
+        let part = set.parts.first().unwrap();
+        assert_eq!(part.guard.is_match(&text, &mut Work::new(0, MAX_BYTES)), Err(TooCostly));
+        // Searched as it is, and with states that are counted.
+        let short = [60, 2000].map(|bytes| is_short(part.bytes, bytes));
+        assert_eq!(short, [true, false], "{}", part.bytes);
+        assert_eq!(set.try_match(&noise(60)), Ok(set.is_match(&noise(60))));
+        assert_eq!(set.try_match(&noise(300)), Ok(set.is_match(&noise(300))));
+    }
+
+    /// A list of one pattern is none of little work.
+    #[test]
+    fn a_search_with_one_pattern_has_a_bound() {
+        let set = RegexSet::compile(&[b".{0,1000}a.{0,1000}b.{0,1000}z"]).unwrap();
+        assert_eq!(set.try_match(&noise(4000)), Err(TooCostly));
+        assert_eq!(set.try_match(&noise(100)), Ok(false));
     }
 
     /// Patterns that need few states, and as many automata as a search of 1 MiB may pass through, or one more.
@@ -205,7 +228,7 @@ mod tests {
                 (0..automata * PATTERNS_PER_AUTOMATON).map(|i| format!("(?i)bot-{i}/v[0-9]+")).collect();
             let patterns: Vec<&[u8]> = patterns.iter().map(String::as_bytes).collect();
             let set = RegexSet::compile(&patterns).unwrap();
-            assert_eq!((set.guards.len(), set.try_match(subject.as_bytes())), (automata, result));
+            assert_eq!((set.parts.len(), set.try_match(subject.as_bytes())), (automata, result));
             // What is found before is known.
             assert_eq!(set.try_match(format!("BOT-7/V1{subject}").as_bytes()), Ok(true), "{automata}");
             // Short values are searched whatever the number of patterns is.

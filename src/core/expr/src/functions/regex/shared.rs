@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
 use foldhash::HashMap;
 
-use super::Translated;
 use super::guard::Guard;
 use super::size::{self, Budget, Charge, Refused};
+use super::{Regex, Translated};
 
 /// The patterns of all configurations.
 pub(super) static CONFIGURED: LazyLock<Patterns> = LazyLock::new(|| Patterns::new(&size::CONFIGURED));
@@ -17,10 +17,15 @@ pub(super) static CONFIGURED: LazyLock<Patterns> = LazyLock::new(|| Patterns::ne
 /// Fewest patterns worth a search for those that nothing uses.
 const MIN_SWEEP: usize = 256;
 
+/// Size of the automaton of a pattern whose guard is made when it is compiled, in bytes: of others it takes some tenths of a millisecond.
+const LARGE: usize = 16 << 10;
+
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) regex: regex::Regex,
+    /// The size of its automaton.
+    pub(super) bytes: usize,
     /// [`Regex`](super::Regex) has it.
     pub(super) guard: Arc<OnceLock<Guard>>,
     /// Its share of the budget.
@@ -78,7 +83,12 @@ impl Patterns {
         if let Some(known) = known(&table()) {
             return Ok(known);
         }
-        let (regex, charge) = size::compile(translated, self.budget)?;
+        let (regex, nfa) = size::compile(translated, size::MAX_COMPILED, None)?;
+        let bytes = nfa.memory_usage();
+        let charge = self.budget.charge(size::step(bytes, size::MAX_COMPILED))?;
+        // A call does not wait for a large one.
+        let guard =
+            if bytes > LARGE { OnceLock::from(Guard::of(nfa, Regex::MAX_STATES)) } else { OnceLock::new() };
         let mut table = table();
         if let Some(known) = known(&table) {
             return Ok(known);
@@ -87,7 +97,7 @@ impl Patterns {
             table.known.retain(|_, compiled| compiled.strong_count() > 0);
             table.used = table.known.len();
         }
-        let compiled = Arc::new(Compiled { regex, charge, guard: Arc::default() });
+        let compiled = Arc::new(Compiled { regex, bytes, charge, guard: Arc::new(guard) });
         table.known.insert(text.into(), Arc::downgrade(&compiled));
         Ok(compiled)
     }

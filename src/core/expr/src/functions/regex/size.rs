@@ -1,9 +1,11 @@
 //! Bounds on compiled patterns: their size, and the size of all patterns of the configuration.
 //!
-//! The size of a compiled pattern is not known exactly. It is the smallest of a few limits within which the pattern compiles; a
-//! limit that does not suffice is noticed early.
+//! The size of a compiled pattern is that of its automaton, which is compiled for it once more. The budget counts the smallest of a few steps that
+//! has room for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use regex_automata::nfa::thompson::{self, NFA, WhichCaptures};
 
 use super::Translated;
 
@@ -16,11 +18,9 @@ pub const MAX_OF_CONFIGURATION: usize = 256 << 20;
 /// Maximum size of all configured patterns, compiled, in bytes: of a configuration that serves, and of that which is to replace it.
 const MAX_CONFIGURED: usize = 2 * MAX_OF_CONFIGURATION;
 
-/// The first limit that is tried.
+/// The first step of the budget.
 const FIRST: usize = 8 << 10;
-/// What the classes of a pattern may cost for which several limits are tried.
-const MAX_REPEATED: usize = 50;
-/// Each limit is so many times the one before.
+/// Each step is so many times the one before.
 const FACTOR: usize = 8;
 
 /// The budget of all configured patterns.
@@ -82,46 +82,38 @@ impl std::fmt::Debug for Charge {
     }
 }
 
-/// Compiles a pattern in the syntax of the crate, within the budget.
+/// The automaton of patterns in the syntax of the crate, which tells their size.
+pub(super) fn automaton<P: AsRef<str>>(translated: &[P], max: usize) -> Result<NFA, Refused> {
+    let config = thompson::Config::new().nfa_size_limit(Some(max)).which_captures(WhichCaptures::None);
+    let built = thompson::Compiler::new().configure(config).build_many(translated);
+    built.map_err(|error| if error.size_limit().is_some() { Refused::TooLarge } else { Refused::Syntax })
+}
+
+/// What the budget counts for an automaton of so many bytes that compiles within `max`.
+pub(super) fn step(bytes: usize, max: usize) -> usize {
+    let steps = std::iter::successors(Some(FIRST), |step| step.checked_mul(FACTOR));
+    steps.take_while(|step| *step < max).find(|step| *step >= bytes).unwrap_or(max)
+}
+
+/// Compiles a pattern of at most `max` bytes; also returns its automaton.
 pub(super) fn compile(
     translated: &Translated,
-    budget: &'static Budget,
-) -> Result<(regex::Regex, Charge), Refused> {
-    let (compiled, bytes) = compile_within(translated, MAX_COMPILED, None)?;
-    Ok((compiled, budget.charge(bytes)?))
+    max: usize,
+    states: Option<usize>,
+) -> Result<(regex::Regex, NFA), Refused> {
+    let nfa = automaton(&[&translated.text], max)?;
+    let mut builder = regex::RegexBuilder::new(&translated.text);
+    if let Some(states) = states {
+        builder.dfa_size_limit(states);
+    }
+    Ok((builder.size_limit(max).build().map_err(refused)?, nfa))
 }
 
-/// Compiles a pattern of at most `max` bytes; also returns its size.
-pub(super) fn compile_within(
-    translated: &Translated,
-    max: usize,
-    automaton: Option<usize>,
-) -> Result<(regex::Regex, usize), Refused> {
-    smallest(translated.cost, max, |limit| {
-        let mut builder = regex::RegexBuilder::new(&translated.text);
-        if let Some(automaton) = automaton {
-            builder.dfa_size_limit(automaton);
-        }
-        builder.size_limit(limit).build()
-    })
-}
-
-/// Builds within the smallest limit that suffices; within the largest, if each attempt would read classes of Unicode characters that cost much.
-pub(super) fn smallest<T>(
-    cost: usize,
-    max: usize,
-    build: impl Fn(usize) -> Result<T, regex::Error>,
-) -> Result<(T, usize), Refused> {
-    let mut limit = if cost > MAX_REPEATED { max } else { FIRST.min(max) };
-    loop {
-        match build(limit) {
-            Ok(built) => return Ok((built, limit)),
-            Err(regex::Error::CompiledTooBig(_)) if limit < max => {
-                limit = limit.saturating_mul(FACTOR).min(max)
-            }
-            Err(regex::Error::CompiledTooBig(_)) => return Err(Refused::TooLarge),
-            Err(_) => return Err(Refused::Syntax),
-        }
+/// Why the crate does not compile a pattern.
+pub(super) fn refused(error: regex::Error) -> Refused {
+    match error {
+        regex::Error::CompiledTooBig(_) => Refused::TooLarge,
+        _ => Refused::Syntax,
     }
 }
 
@@ -132,14 +124,30 @@ mod tests {
     #[test]
     fn a_budget_is_shared_and_given_back() {
         static BUDGET: Budget = Budget::new(20 << 10);
-        let compile = |text: &str| compile(&Translated { text: text.to_owned(), cost: 0 }, &BUDGET);
-        let first = compile("^a$").unwrap();
-        let second = compile("^b$").unwrap();
-        assert_eq!(compile("^c$").map(|_| ()), Err(Refused::Budget));
+        let first = BUDGET.charge(8 << 10).unwrap();
+        let second = BUDGET.charge(8 << 10).unwrap();
+        assert_eq!(BUDGET.charge(8 << 10).map(|_| ()), Err(Refused::Budget));
         drop(first);
-        assert!(compile("^c$").is_ok());
+        assert!(BUDGET.charge(8 << 10).is_ok());
         drop(second);
         assert_eq!(BUDGET.left.load(Ordering::Relaxed), 20 << 10);
-        assert_eq!(compile("[").map(|_| ()), Err(Refused::Syntax));
+    }
+
+    #[test]
+    fn the_budget_counts_what_an_automaton_has_room_in() {
+        let max = MAX_COMPILED;
+        assert_eq!(
+            [0, 8192, 8193, 65_537, 524_289].map(|bytes| step(bytes, max)),
+            [8 << 10, 8 << 10, 64 << 10, 512 << 10, 4 << 20]
+        );
+        assert_eq!([1, 10_000].map(|bytes| step(bytes, 1024)), [1024, 1024]);
+        let compiled = |text: &str, max| {
+            let translated = Translated { text: text.to_owned(), cost: 0 };
+            compile(&translated, max, None).map(|(_, nfa)| nfa.memory_usage())
+        };
+        assert!(compiled("^a$", max).is_ok_and(|bytes| bytes < 1024));
+        assert!(compiled(".{0,1000}", max).is_ok_and(|bytes| (64 << 10..1 << 20).contains(&bytes)));
+        assert_eq!(compiled(".{0,1000}", 8 << 10), Err(Refused::TooLarge));
+        assert_eq!(compiled("[", max), Err(Refused::Syntax));
     }
 }
