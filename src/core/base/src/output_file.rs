@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::regular_file;
 use crate::rotate::os_text;
@@ -82,7 +83,10 @@ fn access(path: &Path, how: OutputUse) -> Result<&Path, String> {
 
 /// Creates and removes a file in a directory. Errors: it cannot be created.
 pub fn create_in(directory: &Path) -> io::Result<()> {
-    let path = directory.join(format!(".mixer-doctor-{}", std::process::id()));
+    /// Several files of a directory may be examined at once.
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let path = directory.join(format!(".mixer-doctor-{}-{number}", std::process::id()));
     OpenOptions::new().write(true).create_new(true).open(&path)?;
     std::fs::remove_file(&path)
 }
@@ -131,6 +135,17 @@ mod tests {
 
     const ONE: OutputUse = OutputUse { is_rotated: false, creates_directories: false };
     const ROTATED: OutputUse = OutputUse { is_rotated: true, creates_directories: true };
+
+    #[test]
+    fn files_of_one_directory_are_examined_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            let examined = || (0..200).map(|_| create_in(directory.path())).collect::<io::Result<()>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(examined)).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+        });
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
 
     #[test]
     fn files_that_can_be_written_leave_nothing() {
