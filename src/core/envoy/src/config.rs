@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use foldhash::HashMap;
-use regex::Regex;
 
 use mixer_attribute::{AttributeBag, OwnedValue, SlotId, ValueType, Vocabulary};
 use mixer_base::secrets::is_secret;
@@ -31,6 +30,7 @@ use mixer_engine::snapshot::{
     MappingOutline, NamespaceReference, QuotaReference, RequestNamespace, ResourceProblems, Snapshot,
     SnapshotExtension, Unenforced,
 };
+use mixer_expr::functions::{Regex, TooCostly};
 
 use crate::known::known_types;
 pub(crate) use addresses::{HttpSourceIp, OriginIp};
@@ -174,34 +174,27 @@ pub(crate) enum TextTest {
     Exact(String),
     /// A prefix.
     Prefix(String),
-    /// A regular expression for the whole string.
-    Regex(Regex),
+    /// A regular expression for the whole string, and its text.
+    Regex(Regex, String),
 }
 
 impl TextTest {
-    /// Whether it holds, or is not known to hold not: beyond the [limit](AttributeBag::count_search) of a request nothing is searched, and the
-    /// length of a text saves nobody a charge.
+    /// Whether it holds, or is not known to hold not: beyond the [limits](Regex::search) of a request nothing is searched, and what a caller sends
+    /// saves nobody a charge.
     pub(crate) fn may_hold(&self, text: &[u8], bag: &AttributeBag<'_>) -> bool {
-        if matches!(self, TextTest::Regex(_)) && !bag.count_search(text.len()) {
-            let (bytes, limit) = (text.len(), bag.search_limit());
-            mixer_base::warn_limited!(
-                1,
-                bytes,
-                limit,
-                "a clause of quotaSpec is taken to match a text that is not searched"
-            );
-            return true;
-        }
-        self.holds(text)
-    }
-
-    /// Whether it holds.
-    fn holds(&self, text: &[u8]) -> bool {
         match self {
             TextTest::Exact(exact) => exact.as_bytes() == text,
             TextTest::Prefix(prefix) => text.starts_with(prefix.as_bytes()),
-            // As in expressions, a byte that is no UTF-8 is a character.
-            TextTest::Regex(regex) => regex.is_match(&String::from_utf8_lossy(text)),
+            TextTest::Regex(regex, _) => regex.search(text, bag).unwrap_or_else(|TooCostly| {
+                let (bytes, limit) = (text.len(), bag.search_limit());
+                mixer_base::warn_limited!(
+                    1,
+                    bytes,
+                    limit,
+                    "a clause of quotaSpec is taken to match a text that is not searched"
+                );
+                true
+            }),
         }
     }
 }

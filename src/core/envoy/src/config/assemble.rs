@@ -5,8 +5,6 @@ mod namespaces;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use regex::RegexBuilder;
-
 use self::namespaces::{SELECTORS, Selects};
 use super::addresses::{HttpSourceIp, OriginIp};
 use super::settings::{
@@ -20,6 +18,7 @@ use mixer_attribute::{OwnedValue, SlotId, ValueType, Vocabulary, typed_text};
 use mixer_config::message::suggestion;
 use mixer_config::{Diagnostic, Diagnostics, FieldPath, Positions, RawResource};
 use mixer_engine::snapshot::{FailureAnswer, FailureMode, QuotaNamespaces, QuotaReference, Unenforced};
+use mixer_expr::functions::Regex;
 
 /// Names of access-log types by number.
 const ACCESS_LOG_TYPES: [&str; 15] = [
@@ -571,18 +570,17 @@ fn domain_field(resource: &RawResource) -> FieldPath {
 
 /// Maximum number of patterns.
 const MAX_PATTERNS: usize = 256;
-/// Maximum size of a compiled pattern, in bytes.
-const MAX_COMPILED: usize = 1 << 20;
 
 fn text_test(test: &StringMatch) -> Result<TextTest, String> {
     match (&test.exact, &test.prefix, &test.regex) {
         (Some(exact), None, None) => Ok(TextTest::Exact(exact.clone())),
         (None, Some(prefix), None) => Ok(TextTest::Prefix(prefix.clone())),
         (None, None, Some(regex)) => {
-            let pattern = RegexBuilder::new(&format!("^(?:{regex})$")).size_limit(MAX_COMPILED).build();
-            pattern.map(TextTest::Regex).map_err(|e| {
-                format!("`{regex}` is not a regular expression: {}", e.to_string().replace('\n', " "))
-            })
+            let whole = format!("^(?:{regex})$");
+            let compiled = Regex::compile(whole.as_bytes());
+            compiled
+                .map(|compiled| TextTest::Regex(compiled, whole))
+                .map_err(|why| format!("`{regex}`: {why}"))
         }
         _ => Err("a test has exactly one kind".to_owned()),
     }
@@ -645,5 +643,35 @@ fn example(value_type: ValueType) -> &'static str {
         ValueType::IpAddress => "write an address, for example \"10.0.0.1\"",
         ValueType::StringMap => "maps cannot be written as one text",
         _ => "write a text",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bumpalo::Bump;
+    use mixer_attribute::AttributeBag;
+
+    use super::*;
+
+    /// What a caller sends saves nobody a charge.
+    #[test]
+    fn a_clause_that_takes_too_long_to_search_may_hold() {
+        let (vocabulary, arena) = (Vocabulary::builder().build(), Bump::new());
+        let bag = AttributeBag::empty(&vocabulary, &arena);
+        let clause = |regex: &str| {
+            let test = StringMatch { regex: Some(regex.to_owned()), ..StringMatch::default() };
+            text_test(&test)
+        };
+        let noise: Vec<u8> = (0..4000_usize).map(|n| b"ab"[n.wrapping_mul(2_654_435_761) >> 7 & 1]).collect();
+        let costly = clause(".*.{0,1000}a.{0,1000}b.{0,1000}z").unwrap();
+        assert!(costly.may_hold(&noise, &bag), "it is not searched");
+        assert!(!costly.may_hold(&noise[..50], &bag));
+        let bot = clause("bot/[0-9]+").unwrap();
+        for (text, holds) in [("bot/7", true), ("a bot/7", false), ("bot/7 ", false), ("bot/\u{663}", false)]
+        {
+            assert_eq!(bot.may_hold(text.as_bytes(), &bag), holds, "{text}");
+        }
+        let why = clause("a[").unwrap_err();
+        assert!(why.starts_with("`a[`: error parsing regexp: missing closing ]"), "{why}");
     }
 }

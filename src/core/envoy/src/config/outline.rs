@@ -56,7 +56,7 @@ fn matches(quota: &CheckQuota, vocabulary: &Vocabulary) -> String {
     let test = |(slot, test): &(_, TextTest)| match test {
         TextTest::Exact(text) => format!("{} is {text}", vocabulary.name(*slot)),
         TextTest::Prefix(text) => format!("{} begins with {text}", vocabulary.name(*slot)),
-        TextTest::Regex(regex) => format!("{} fits {regex}", vocabulary.name(*slot)),
+        TextTest::Regex(_, regex) => format!("{} fits {regex}", vocabulary.name(*slot)),
     };
     let each = quota.matches.iter().map(|tests| tests.iter().map(test).collect::<Vec<_>>().join(" and "));
     each.collect::<Vec<_>>().join(", or ")
