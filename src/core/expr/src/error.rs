@@ -1,5 +1,7 @@
 //! Errors of compiling and of evaluating an expression.
 
+use std::fmt::Write as _;
+
 use std::borrow::Cow;
 
 /// Steps that one evaluation of CEL may take. Iterating over, copying or comparing an element costs one.
@@ -120,12 +122,24 @@ impl<'a> EvalError<'a> {
 
     /// An error whose text is formatted into `arena`, cut if it is long: it may have what the caller sent.
     pub(super) fn failed(arena: &'a bumpalo::Bump, text: std::fmt::Arguments<'_>) -> EvalError<'a> {
-        let mut text = text.to_string();
-        if text.len() > MAX_TEXT {
-            text.truncate(text.floor_char_boundary(MAX_TEXT));
-            text.push('…');
+        let mut short = Short(String::new());
+        // Nothing is formatted beyond what is kept.
+        if short.write_fmt(text).is_err() {
+            short.0.push('…');
         }
-        EvalError::Failed(arena.alloc_str(&text))
+        EvalError::Failed(arena.alloc_str(&short.0))
+    }
+}
+
+/// A text of at most [`MAX_TEXT`] bytes: what is written beyond them is an error.
+struct Short(String);
+
+impl std::fmt::Write for Short {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        let room = MAX_TEXT - self.0.len().min(MAX_TEXT);
+        let fits = text.get(..text.floor_char_boundary(room)).unwrap_or_default();
+        self.0.push_str(fits);
+        if fits.len() < text.len() { Err(std::fmt::Error) } else { Ok(()) }
     }
 }
 
@@ -143,5 +157,33 @@ impl std::fmt::Display for EvalError<'_> {
             }
             EvalError::Failed(text) => f.write_str(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_errors_are_cut_where_they_are_long() {
+        let arena = bumpalo::Bump::new();
+        let text = |text: std::fmt::Arguments<'_>| EvalError::failed(&arena, text).to_string();
+        let long = "é".repeat(MAX_TEXT);
+        assert_eq!(text(format_args!("a {long} b")), format!("a {}…", &long[..MAX_TEXT - 2]));
+        assert_eq!(text(format_args!("{}!", "x".repeat(MAX_TEXT - 1))).len(), MAX_TEXT);
+        assert_eq!(text(format_args!("short {}", 7)), "short 7");
+        /// Counts how much of it is formatted.
+        struct Counted<'c>(&'c std::cell::Cell<usize>);
+        impl std::fmt::Display for Counted<'_> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                (0..1 << 20).try_for_each(|_| {
+                    self.0.set(self.0.get() + 1);
+                    f.write_str("x")
+                })
+            }
+        }
+        let count = std::cell::Cell::new(0);
+        assert_eq!(text(format_args!("{}", Counted(&count))), format!("{}…", "x".repeat(MAX_TEXT)));
+        assert_eq!(count.get(), MAX_TEXT + 1);
     }
 }
