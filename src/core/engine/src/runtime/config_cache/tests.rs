@@ -326,6 +326,22 @@ async fn what_is_read_late_is_there_for_whom_nothing_serves() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_read_late_may_be_of_another_store() {
+    let medium = Slow::new();
+    let other = CacheIdentity { default_namespace: "mesh".to_owned(), ..identity() };
+    let cache = ConfigCache::new(medium.clone(), other);
+    let mut news = cache.news();
+    assert!(cache.load(Duration::from_millis(20)).await.is_none());
+    assert_eq!(cache.mismatch(), None);
+    medium.release();
+    news.changed().await.unwrap();
+    assert!(cache.take_late().is_none());
+    assert!(
+        cache.mismatch().is_some_and(|why| why.message.contains("of the default namespace istio-system"))
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_read_late_is_older_than_what_was_written_meanwhile() {
     let medium = Slow::new();
     let cache = ConfigCache::new(medium.clone(), identity());
