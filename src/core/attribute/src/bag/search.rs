@@ -50,12 +50,22 @@ impl AttributeBag<'_> {
         self.texts = TextBudget::new(limit);
     }
 
-    /// Counts the bytes of a text that a pattern is about to search, or of the states that a search needed. Returns false beyond the limit, from
-    /// then on for every text that is not short.
+    /// Counts the bytes of a text that a pattern is about to search. Returns false beyond the limit, from then on for every text that is not short.
     ///
     /// Cost: one comparison for a short text.
     pub fn count_search(&self, bytes: usize) -> bool {
         take(&self.texts.searched, bytes)
+    }
+
+    /// Bytes that patterns may still search.
+    pub fn searches_left(&self) -> usize {
+        usize::try_from(self.texts.searched.get()).unwrap_or(usize::MAX)
+    }
+
+    /// Counts what a search took beside its text, in bytes of text that take as long, however few they are.
+    pub fn count_effort(&self, bytes: usize) {
+        let left = &self.texts.searched;
+        left.set(left.get().saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX)));
     }
 
     /// Counts what an expression is about to make, in bytes: a text or a list, or what it reads as another type. Returns false beyond the limit, which is that of

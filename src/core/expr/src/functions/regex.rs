@@ -187,6 +187,9 @@ const MAX_UNCOUNTED: usize = 8 << 20;
 /// What a byte of a state counts, in bytes of searched text: both bounds of a request take some milliseconds.
 const OF_STATE: usize = 16;
 
+/// Bytes of states that most searches need, which are not counted.
+const FEW_STATES: usize = 2 << 10;
+
 /// Whether a text is searched without counting states.
 fn is_short(automaton: usize, text: usize) -> bool {
     automaton.saturating_mul(text) <= MAX_UNCOUNTED
@@ -205,13 +208,20 @@ impl Regex {
         if is_short(self.bytes, subject.len()) {
             return Ok((self.is_match(subject), 0));
         }
+        let (found, states) = self.guarded(subject, Self::MAX_STATES);
+        found.map(|found| (found, states))
+    }
+
+    /// Searches with at most so many bytes of states; also returns how many there were, or that all were used up.
+    fn guarded(&self, subject: &[u8], most: usize) -> (Result<bool, TooCostly>, usize) {
         let guard = self.guard();
-        let mut work = Work::new(Self::MAX_STATES, usize::MAX);
+        let mut work = Work::new(most, usize::MAX);
         let found = match std::str::from_utf8(subject) {
-            Ok(text) => guard.is_match(text, &mut work)?,
-            Err(_) => guard.is_match(&replaced(subject, &Bump::new()), &mut work)?,
+            Ok(text) => guard.is_match(text, &mut work),
+            Err(_) => guard.is_match(&replaced(subject, &Bump::new()), &mut work),
         };
-        Ok((found, Self::MAX_STATES - work.states()))
+        let states = if found.is_ok() { most - work.states() } else { most };
+        (found, states)
     }
 
     /// Searches a text of a request, and counts in the [limit](AttributeBag::count_search) of the request what that takes.
@@ -225,12 +235,17 @@ impl Regex {
         if bag.search_limit() > AttributeBag::SEARCH_LIMIT {
             return Ok(self.is_match(subject));
         }
-        let (found, states) = self.try_match(subject)?;
-        if states == 0 || bag.count_search(states.saturating_mul(OF_STATE)) {
-            Ok(found)
-        } else {
-            Err(TooCostly)
+        if is_short(self.bytes, subject.len()) {
+            return Ok(self.is_match(subject));
         }
+        let most = (bag.searches_left() / OF_STATE).min(Self::MAX_STATES);
+        if most == 0 {
+            return Err(TooCostly);
+        }
+        let (found, states) = self.guarded(subject, most);
+        let few = if found.is_ok() { FEW_STATES } else { 0 };
+        bag.count_effort(states.saturating_sub(few).saturating_mul(OF_STATE));
+        found
     }
 }
 
@@ -563,8 +578,10 @@ mod tests {
         let (found, states) = large.try_match(&text[..200]).unwrap();
         assert!(!found && states > 100_000, "{states}");
         // All searches of a request together.
+        let bag = AttributeBag::empty(&vocabulary, &arena);
         let results: Vec<bool> = (0..8).map(|_| large.search(&text[..200], &bag).is_ok()).collect();
         assert_eq!(results.first().zip(results.last()), Some((&true, &false)), "{results:?}");
+        assert_eq!(bag.searches_left(), 0, "none is begun any more");
         for pattern in ["^/api/v[0-9]+/users/[^/]+$", "(?i)(union|select|insert).*from", r"\.php\d?$"] {
             let small = Regex::compile(pattern.as_bytes()).unwrap();
             assert_eq!(small.try_match(&text[..1000]), Ok((false, 0)), "{pattern}");
