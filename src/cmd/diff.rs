@@ -20,8 +20,7 @@ use mixer_engine::decision::Decision;
 use mixer_engine::explain::WithoutNamespace;
 use mixer_engine::snapshot::{Snapshot, Unenforced, check_params};
 use mixer_policy::{
-    ChangeGroup, Difference, LIMITS_ARE_NOT_REPLAYED, MAX_KEPT, Offline, Replay, Replayer, Requests,
-    RequestsError, Stubs, clock_of,
+    ChangeGroup, Difference, MAX_KEPT, Offline, Replay, Replayer, Requests, RequestsError, Stubs, clock_of,
 };
 use settings::ChangedSetting;
 
@@ -186,9 +185,8 @@ async fn replay(
     }
     bar.finish_and_clear();
     let replayed = replayer.end().await;
-    let mut skipped = replayed.skipped.kept.iter();
     if replayed.calls == 0
-        && let Some((line, why)) = skipped.find(|(_, why)| why != LIMITS_ARE_NOT_REPLAYED)
+        && let Some((line, why)) = &replayed.refused
     {
         let failure = Failure::usage(format!("no call in `{shown}` can be replayed"));
         let failure = failure.cause(format!("line {line}: {why}")).hint(

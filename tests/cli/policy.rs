@@ -593,6 +593,12 @@ fn diff_compares_rate_limits_without_calls() {
     std::fs::write(&calls, "").unwrap();
     let (status, _, err) = within(&["diff", "--from", &from, "--to", &to, "--requests", &calls]);
     assert!(status == 2 && err.contains("without --requests"), "{err}");
+    // Many limits hide no call that cannot be replayed.
+    let limit = "{\"time\":\"2026-01-01T00:00:00Z\",\"method\":\"limit\",\"attributes\":{}}\n".repeat(10_001);
+    let check = "{\"time\":\"2026-01-01T00:00:00Z\",\"method\":\"check\",\"attributes\":{\"at\":{\"timestamp\":\"x\"}}}\n";
+    std::fs::write(&calls, limit + check).unwrap();
+    let (status, _, err) = within(&["diff", "--from", &from, "--to", &from, "--requests", &calls]);
+    assert!(status == 2 && err.contains("can be replayed") && err.contains("line 10002"), "{err}");
     // All that differs is in a document.
     let raised: Vec<(&str, u32)> = were.iter().map(|(key, requests)| (*key, requests + 100)).collect();
     let more = [&raised[..], &[("k8", 1), ("k9", 1)]].concat();

@@ -112,6 +112,11 @@ metadata: {name: headers, namespace: istio-system}
 spec: {compiledTemplate: metric, params: {value: request.headers, dimensions: {from: '"x"'}}}
 ---
 apiVersion: config.istio.io/v1alpha2
+kind: instance
+metadata: {name: chosen, namespace: istio-system}
+spec: {compiledTemplate: metric, params: {value: 'request.headers[source.name | "authorization"]', dimensions: {from: '"x"'}}}
+---
+apiVersion: config.istio.io/v1alpha2
 kind: handler
 metadata: {name: series, namespace: istio-system}
 spec:
@@ -120,11 +125,12 @@ spec:
     metrics:
     - {instance_name: value.instance.istio-system, name: value, kind: COUNTER, label_names: [from]}
     - {instance_name: headers.instance.istio-system, name: headers, kind: COUNTER, label_names: [from]}
+    - {instance_name: chosen.instance.istio-system, name: chosen, kind: COUNTER, label_names: [from]}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: rule
 metadata: {name: series, namespace: istio-system}
-spec: {match: 'request.headers["authorization"] != ""', actions: [{handler: series, instances: [value, headers]}]}
+spec: {match: 'request.headers["authorization"] != ""', actions: [{handler: series, instances: [value, headers, chosen]}]}
 ---
 apiVersion: config.istio.io/v1alpha2
 kind: instance

@@ -19,7 +19,7 @@ use mixer_expr::functions::to_lower;
 /// What the secret values of a request may cost: bytes of names that are judged and of values. Nothing is shown of a request that has more.
 const MAX_COST: usize = 256 << 10;
 /// The same where a worker collects them.
-const MAX_WORKER_COST: usize = 64 << 10;
+const MAX_WORKER_COST: usize = 16 << 10;
 /// What a name or value costs besides its bytes.
 const EACH: usize = 16;
 /// What a byte costs of a value that texts escape.

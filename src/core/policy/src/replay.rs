@@ -189,6 +189,8 @@ pub struct Replay {
     pub groups: BTreeMap<(Vec<Difference>, Vec<String>), ChangeGroup>,
     /// Lines of calls that cannot be replayed, with the reason.
     pub skipped: First<(usize, String)>,
+    /// The first of them that is none of a rate limit.
+    pub refused: Option<(usize, String)>,
     /// Number of calls whose answer references a masked attribute.
     pub masked: usize,
     /// Number of calls whose answer references an attribute that is cut.
@@ -307,6 +309,9 @@ impl Replayer {
         let (before, after) = match (from.replay(decision, line).await, to.replay(decision, line).await) {
             (Ok(before), Ok(after)) => (before, after),
             (Err(cause), _) | (_, Err(cause)) => {
+                if cause != LIMITS_ARE_NOT_REPLAYED {
+                    result.refused.get_or_insert_with(|| (line, cause.clone()));
+                }
                 result.skipped.push((line, cause));
                 return;
             }

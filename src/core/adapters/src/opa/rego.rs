@@ -14,6 +14,7 @@ mod lanes;
 mod literals;
 mod names;
 mod plan;
+mod prints;
 mod reads;
 mod text;
 

@@ -8,7 +8,7 @@ use super::extension::{ExtensionConfig, MappingOutline, Registry};
 use super::external::{ExternalHandler, ExternalOutline};
 use crate::adapter::{AdapterResources, BoundInstance, CheckPower, ErasedAdapter, ErasedParams};
 use crate::template::{TemplateInfo, Variety};
-use mixer_attribute::{SlotId, Vocabulary};
+use mixer_attribute::{SlotId, ValueType, Vocabulary};
 use mixer_base::secrets::{SecretNames, is_secret};
 use mixer_base::shared_map::{Changed, Iter, Keyed, SharedMap};
 use mixer_config::{Diagnostics, Origin, RawResource, ResourceKey};
@@ -306,10 +306,14 @@ impl InstanceConfig {
     /// Which leaves of `bound` have a secret: those with the name of one, and those whose expressions read one.
     pub fn secret_leaves(&self, snapshot: &Snapshot) -> Vec<bool> {
         let reads_secret = |program: &Program| {
+            let is_map = program.value_type() == ValueType::StringMap;
             program.reads().into_iter().chain(program.entries()).any(|read| {
                 let is_secret_key = |key: &[u8]| is_secret(&String::from_utf8_lossy(key));
+                // A key that is computed may be any; of a whole map each entry tells by itself.
+                let is_any_entry =
+                    || !is_map && snapshot.vocabulary.value_type(read.slot) == Some(ValueType::StringMap);
                 snapshot.secrets.is_secret(snapshot.vocabulary.name(read.slot))
-                    || read.key.is_some_and(is_secret_key)
+                    || read.key.map_or_else(is_any_entry, is_secret_key)
             })
         };
         let leaves = self.bound.leaves.iter().zip(&self.programs);

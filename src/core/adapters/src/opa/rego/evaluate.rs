@@ -16,6 +16,7 @@ use mixer_base::allocation::{Bounds, Exceeded, metered};
 use super::bounded::{self, Beyond};
 use super::compile::Entry;
 use super::input::Names;
+use super::prints;
 use super::text::one_line;
 
 /// Why a rule without a value is undecided.
@@ -196,13 +197,12 @@ fn place_of_thread() -> usize {
 }
 
 fn run(engine: &mut Engine, entry: &Entry, input: Value, limit: Duration) -> Outcome {
+    let printed = tracing::enabled!(target: "adapters", tracing::Level::DEBUG).then(|| input.clone());
     engine.set_input(input);
     engine.set_execution_timer_config(timer(limit));
     let (value, beyond) = bounded::evaluating(limit, || engine.eval_rule(entry.rule().to_owned()));
-    if let Ok(prints) = engine.take_prints() {
-        for line in prints {
-            tracing::debug!(target: "adapters", "print: {line}");
-        }
+    if let (Ok(lines), Some(input)) = (engine.take_prints(), printed) {
+        prints::log(&input, &lines);
     }
     match (value, beyond) {
         (Ok(value), None) => decided(entry, value),

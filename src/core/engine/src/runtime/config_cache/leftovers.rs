@@ -41,10 +41,12 @@ pub(super) fn remove(directory: &Path, user: u32) {
 fn is_left(path: &Path, process: u32, user: u32) -> bool {
     let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
     let Some((file, metadata)) = regular_file::open(path).ok().filter(|_| is_file) else { return false };
-    if metadata.uid() != user || matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+    let locked = file.try_lock();
+    if metadata.uid() != user || matches!(locked, Err(TryLockError::WouldBlock)) {
         return false;
     }
-    let is_running = Path::new(&format!("/proc/{process}")).exists();
+    // Without locks, a process in another namespace may be writing.
+    let is_running = locked.is_err() || Path::new(&format!("/proc/{process}")).exists();
     let age = metadata.modified().ok().and_then(|written| written.elapsed().ok());
     !is_running || age.is_some_and(|age| age > LONG_AGO)
 }

@@ -11,7 +11,9 @@ const MAX_PATTERN: usize = 16 << 10;
 /// What the classes of a pattern may [cost](pattern_cost): some milliseconds.
 const MAX_PATTERN_COST: usize = 200;
 /// Most repetitions and alternatives of a pattern: the compiler looks for the texts that it may begin with, for some milliseconds.
-const MAX_CHOICES: usize = 1024;
+const MAX_CHOICES: usize = 256;
+/// Likewise on the thread of a call.
+const MAX_SHORT_CHOICES: usize = 64;
 /// Most patterns of a template: each is compiled.
 const MAX_PIECES: usize = 64;
 /// Longest glob, in bytes, with what the engine writes around delimiters: some milliseconds.
@@ -22,7 +24,7 @@ const MAX_BRACES: usize = 128;
 const MAX_DELIMITERS: usize = 16;
 /// Most bytes of a text times the states of the patterns that it is searched with, of which each takes 5 to 25 ns where the automaton has no
 /// room for what it computes.
-const MAX_SEARCH: usize = 1 << 25;
+const MAX_SEARCH: usize = 1 << 23;
 /// Likewise on the thread of a call: some milliseconds.
 const MAX_SHORT_SEARCH: usize = 1 << 18;
 /// Longest text whose replacements are not counted before, in bytes.
@@ -59,7 +61,10 @@ fn all_compilable(builtin: &Builtin, patterns: &[&str]) -> anyhow::Result<Patter
             "{name}: a pattern has at most {MAX_CHOICES} repetitions and alternatives"
         )));
     }
-    Ok(whole)
+    match whole.choices > MAX_SHORT_CHOICES && is_of_short_evaluation() {
+        true => Err(late()),
+        false => Ok(whole),
+    }
 }
 
 /// Errors: a search takes too long, on the thread of a call or anywhere.
