@@ -100,10 +100,8 @@ impl<'s> SecretDimensions<'s> {
     /// Those with the names of secrets, and those whose expressions read one.
     fn of(instance: &'s InstanceConfig, snapshot: &Snapshot) -> Self {
         let leaves = instance.bound.leaves.iter().zip(instance.secret_leaves(snapshot));
-        let secret = leaves.filter_map(|(leaf, is_of_secret)| {
-            is_of_secret.then(|| leaf.key.as_deref().unwrap_or(&leaf.field))
-        });
-        Self(secret.collect())
+        let secret = leaves.filter(|(_, is_of_secret)| *is_of_secret);
+        Self(secret.map(|(leaf, _)| leaf.key.as_deref().unwrap_or(&leaf.field)).collect())
     }
 
     fn mask(&self, key: &mut QuotaKey) {
