@@ -180,6 +180,13 @@ fn new_host(config: &ClusterConfig, address: SocketAddr, name: &str, weight: u32
 }
 
 impl Cluster {
+    /// Counts a request that is given up: of HTTP/2, whose streams are reset. A connection of HTTP/1.1 is closed, which counts apart.
+    pub(crate) fn count_reset(&self) {
+        if self.config.http2.is_some() {
+            self.stats.block.increment(ClusterStat::UpstreamRqTxReset);
+        }
+    }
+
     pub(crate) fn new(config: ClusterConfig, stats: &Stats) -> Arc<Self> {
         let scope = Scope::Cluster(config.name.clone());
         let hosts: Hosts = match &config.discovery {

@@ -295,7 +295,7 @@ async fn read_answer(
     max_answer: usize,
 ) -> Result<Result<Bytes, Status>, h2::Error> {
     let (head, mut body) = response.await?.into_parts();
-    if let Some(status) = Status::from_header_map(&head.headers) {
+    if let Some(status) = status_in(&head.headers) {
         // Without a message.
         return Ok(Err(failure(status)));
     }
@@ -313,11 +313,19 @@ async fn read_answer(
     }
     let answer = answer.into_bytes();
     let trailers = body.trailers().await?.unwrap_or_default();
-    Ok(match Status::from_header_map(&trailers) {
+    Ok(match status_in(&trailers) {
         Some(status) if status.code() == Code::Ok => message_of(&answer),
         Some(status) => Err(status),
         None => Err(Status::internal("server closed the stream without sending trailers")),
     })
+}
+
+/// The status in heads or trailers; INTERNAL for several, of which nobody can tell which one is meant.
+fn status_in(fields: &HeaderMap) -> Option<Status> {
+    match fields.get_all("grpc-status").iter().nth(1) {
+        Some(_) => Some(Status::internal("the answer has more than one grpc-status")),
+        None => Status::from_header_map(fields),
+    }
 }
 
 /// A message with its prefix, not compressed.

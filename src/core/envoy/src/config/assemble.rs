@@ -577,7 +577,8 @@ fn text_test(test: &StringMatch) -> Result<TextTest, String> {
         (None, Some(prefix), None) => Ok(TextTest::Prefix(prefix.clone())),
         (None, None, Some(regex)) => {
             let whole = format!("^(?:{regex})$");
-            let compiled = Regex::compile(whole.as_bytes());
+            // By itself, too: `a)|(b` is none.
+            let compiled = Regex::compile(regex.as_bytes()).and_then(|_| Regex::compile(whole.as_bytes()));
             compiled
                 .map(|compiled| TextTest::Regex(compiled, whole))
                 .map_err(|why| format!("`{regex}`: {why}"))
@@ -665,12 +666,14 @@ mod tests {
         let noise: Vec<u8> = (0..4000_usize).map(|n| b"ab"[n.wrapping_mul(2_654_435_761) >> 7 & 1]).collect();
         let costly = clause(".*.{0,1000}a.{0,1000}b.{0,1000}z").unwrap();
         assert!(costly.may_hold(&noise, &bag), "it is not searched");
+        let bag = AttributeBag::empty(&vocabulary, &arena);
         assert!(!costly.may_hold(&noise[..50], &bag));
         let bot = clause("bot/[0-9]+").unwrap();
         for (text, holds) in [("bot/7", true), ("a bot/7", false), ("bot/7 ", false), ("bot/\u{663}", false)]
         {
             assert_eq!(bot.may_hold(text.as_bytes(), &bag), holds, "{text}");
         }
+        assert!(clause("a)|(b").is_err());
         let why = clause("a[").unwrap_err();
         assert!(why.starts_with("`a[`: error parsing regexp: missing closing ]"), "{why}");
     }

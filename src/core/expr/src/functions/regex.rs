@@ -182,13 +182,16 @@ impl Regex {
     }
 }
 
-/// Most bytes of a text times bytes of an automaton that is searched without counting its states: a millisecond where each byte needs a new one.
-const MAX_UNCOUNTED: usize = 8 << 20;
+/// Most bytes of a text times bytes of an automaton that is searched without counting its states: half a millisecond where each byte needs a new
+/// one.
+const MAX_UNCOUNTED: usize = 1 << 20;
 /// What a byte of a state counts, in bytes of searched text: both bounds of a request take some milliseconds.
 const OF_STATE: usize = 16;
 
-/// Bytes of states that most searches need, which are not counted.
-const FEW_STATES: usize = 2 << 10;
+/// Bytes of states that most searches need, which are not counted: some microseconds.
+const FEW_STATES: usize = 8 << 10;
+/// What it counts to compile a pattern computed at run time, in bytes of states beside those of its automaton.
+const COMPILED: usize = 4 << 10;
 
 /// Whether a text is searched without counting states.
 fn is_short(automaton: usize, text: usize) -> bool {
@@ -384,27 +387,42 @@ pub(crate) fn matches<'a>(
     subject: &[u8],
     bag: &AttributeBag<'a>,
 ) -> Result<bool, EvalError<'a>> {
-    let found = with_computed(pattern, |compiled| match compiled {
-        Ok(regex) => search(regex, subject, bag),
-        Err(error) => Err(EvalError::Failed(bag.arena().alloc_str(error.text()))),
+    let has_bound = bag.search_limit() <= AttributeBag::SEARCH_LIMIT;
+    if has_bound && bag.searches_left() == 0 && !is_cached(pattern) {
+        return Err(EvalError::Exhausted(Bound::SearchedText(bag.search_limit())));
+    }
+    let found = with_computed(pattern, |compiled, is_new| {
+        if is_new && has_bound {
+            let bytes = compiled.as_ref().map_or(0, |regex| regex.bytes);
+            bag.count_effort((COMPILED + bytes).saturating_mul(OF_STATE));
+        }
+        match compiled {
+            Ok(regex) => search(regex, subject, bag),
+            Err(error) => Err(EvalError::Failed(bag.arena().alloc_str(error.text()))),
+        }
     });
     found.unwrap_or(Ok(false))
 }
 
 /// Why a pattern that is computed at run time does not compile, if it does not.
 pub(crate) fn computed_error(pattern: &[u8]) -> Option<PatternError> {
-    with_computed(pattern, |compiled| compiled.as_ref().err().cloned()).flatten()
+    with_computed(pattern, |compiled, _| compiled.as_ref().err().cloned()).flatten()
 }
 
-/// Looks at a pattern in the cache of the thread, in which it is put. `None`: it is not there.
-fn with_computed<R>(pattern: &[u8], look: impl FnOnce(&Result<Regex, PatternError>) -> R) -> Option<R> {
+fn is_cached(pattern: &[u8]) -> bool {
+    CACHE.with_borrow(|cache| cache.patterns.contains_key(pattern))
+}
+
+/// Looks at a pattern in the cache of the thread, in which it is put, and at whether it is new there. `None`: it is not there.
+fn with_computed<R>(pattern: &[u8], look: impl FnOnce(&Result<Regex, PatternError>, bool) -> R) -> Option<R> {
     CACHE.with_borrow_mut(|cache| {
-        if !cache.patterns.contains_key(pattern) {
+        let is_new = !cache.patterns.contains_key(pattern);
+        if is_new {
             let compiled = Regex::computed(pattern);
             let bytes = compiled.as_ref().map_or(0, |regex| size::step(regex.bytes, MAX_CACHED_PATTERN));
             cache.insert(pattern, compiled, bytes);
         }
-        cache.patterns.get(pattern).map(|cached| look(&cached.compiled))
+        cache.patterns.get(pattern).map(|cached| look(&cached.compiled, is_new))
     })
 }
 
@@ -584,9 +602,9 @@ mod tests {
         assert_eq!(bag.searches_left(), 0, "none is begun any more");
         for pattern in ["^/api/v[0-9]+/users/[^/]+$", "(?i)(union|select|insert).*from", r"\.php\d?$"] {
             let small = Regex::compile(pattern.as_bytes()).unwrap();
-            assert_eq!(small.try_match(&text[..1000]), Ok((false, 0)), "{pattern}");
+            assert_eq!(small.try_match(&text[..100]), Ok((false, 0)), "{pattern}");
             let (found, states) = small.try_match(&text.repeat(20)).unwrap();
-            assert!(!found && states < 4096, "{pattern} {states}");
+            assert!(!found && states < FEW_STATES, "{pattern} {states}");
         }
     }
 
@@ -609,6 +627,33 @@ mod tests {
         // Alternatives of many words are one choice.
         let words: Vec<String> = (0..500).map(|number| format!("w{number}")).collect();
         assert_eq!(refused(Regex::computed(words.join("|").as_bytes())), None);
+    }
+
+    /// Each takes a millisecond or two, and a caller may send many.
+    #[test]
+    fn patterns_that_are_compiled_for_a_request_count() {
+        let (vocabulary, arena) = (Vocabulary::builder().build(), Bump::new());
+        let bag = AttributeBag::empty(&vocabulary, &arena);
+        let ask = |number: usize, bag: &AttributeBag<'_>| {
+            let found = super::matches(format!("^(a|b){{{number}}}c").as_bytes(), b"x", bag);
+            found.map_err(|error| error.to_string())
+        };
+        let count = (1..1000).take_while(|number| ask(*number, &bag).is_ok()).count();
+        assert!((8..400).contains(&count), "{count}");
+        assert!(ask(count + 1, &bag).is_err_and(|why| why.contains("search more than 8 MiB")));
+        assert_eq!(ask(count, &bag), Ok(false), "it is there");
+        let mut bag = AttributeBag::empty(&vocabulary, &arena);
+        bag.set_search_limit(AttributeBag::ISTIO_MIXER_SEARCH_LIMIT);
+        assert!((1..1000).all(|number| ask(number, &bag).is_ok()));
+    }
+
+    /// Names of scripts are looked up, which compiled each.
+    #[test]
+    fn names_of_scripts_cost_nothing_to_look_up() {
+        let many = Regex::computed(br"\p{Greek}".repeat(400).as_slice()).unwrap_err();
+        assert_eq!(many.text(), rejected(TOO_COSTLY, &r"\p{Greek}".repeat(400)));
+        assert!(Regex::computed(br"\p{Greek}\p{Thai}").is_ok());
+        assert!(Regex::computed(br"\p{Greeek}").is_err());
     }
 
     /// Of 70 patterns with classes of Unicode characters, each counted as the largest that there may be.

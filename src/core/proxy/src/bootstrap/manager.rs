@@ -229,6 +229,13 @@ pub(super) fn read(value: &Value<'_>) -> Option<ManagerConfig> {
         None => Some(seconds(3600)),
     };
     let number = |name: &str| common.as_ref()?.get(name)?.u32();
+    if let Some(value) = common.as_ref().and_then(|common| common.get("max_headers_count"))
+        && value.u32() == Some(0)
+    {
+        value.invalid(
+            "HttpProtocolOptionsValidationError.MaxHeadersCount: value must be greater than or equal to 1",
+        );
+    }
     let (max_fields, max_requests) = (number("max_headers_count"), number("max_requests_per_connection"));
     if let Some(common) = common {
         common.finish();

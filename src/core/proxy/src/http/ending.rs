@@ -51,7 +51,7 @@ impl Connection<'_> {
                 Attempt::Failed(Failure::Invalid)
             }
             Event::ResponseTimeout | Event::TryTimeout => {
-                stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                pool.cluster.count_reset();
                 host.timed_out.fetch_add(1, Ordering::Relaxed);
                 host.failed.fetch_add(1, Ordering::Relaxed);
                 pool.cluster.record(host, Outcome::TimedOut);
@@ -63,7 +63,7 @@ impl Connection<'_> {
                 Attempt::Failed(Failure::TryTimeout)
             }
             other => {
-                stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                pool.cluster.count_reset();
                 self.end_of_request(transaction, other);
                 Attempt::Done
             }
@@ -114,9 +114,9 @@ impl Connection<'_> {
         pool: &Pool,
         failure: Failure,
         attempts: u32,
-        is_exhausted: bool,
+        [is_exhausted, is_taken]: [bool; 2],
     ) {
-        let (status, flag, details) = failure.outcome();
+        let (status, flag, details) = failure.outcome(is_taken);
         if is_exhausted {
             transaction.flags.set(Flag::Urx);
         }

@@ -90,6 +90,8 @@ pub(super) struct RequestBody {
     pub(super) copies: Vec<CopyWriter>,
     /// When it had arrived as a whole.
     pub(super) complete: Option<Instant>,
+    /// Whether a host has begun to answer, with an informational response: the request is sent to no other then, as with Envoy.
+    pub(super) is_taken: bool,
 }
 
 /// What was read of the body of a request, for a retry: within the memory of the process for bodies.
@@ -390,7 +392,9 @@ impl<'e> Exchange<'e> {
     /// Reads the head of the response. Returns whether it is there.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Result<bool, Event> {
         if let UpstreamRequest::Http2(stream) = &mut *self.upstream {
-            return match stream.poll_head(cx, self.response) {
+            let polled = stream.poll_head(cx, self.response);
+            self.body.is_taken |= stream.has_informational();
+            return match polled {
                 Poll::Ready(framing) => {
                     self.framing = framing?;
                     Ok(true)
@@ -424,6 +428,7 @@ impl<'e> Exchange<'e> {
                 101 => return Err(()),
                 100..=199 => {
                     self.informational += end;
+                    self.body.is_taken = true;
                     if self.informational > MAX_RESPONSE_HEAD {
                         return Err(());
                     }

@@ -42,9 +42,19 @@ macro_rules! before_headers {
 }
 
 impl Failure {
-    /// The status, the response flag and the details of the response code.
-    pub(super) fn outcome(self) -> (u16, Flag, &'static str) {
+    /// The status, the response flag and the details of the response code; `is_taken`: the host had begun to answer, with an informational
+    /// response.
+    pub(super) fn outcome(self, is_taken: bool) -> (u16, Flag, &'static str) {
         match self {
+            Failure::Gone if is_taken => {
+                (503, Flag::UC, "upstream_reset_after_response_started{connection_termination}")
+            }
+            Failure::Reset if is_taken => {
+                (503, Flag::UR, "upstream_reset_after_response_started{remote_reset}")
+            }
+            Failure::Invalid if is_taken => {
+                (502, Flag::Upe, "upstream_reset_after_response_started{protocol_error}")
+            }
             Failure::NoHost => (503, Flag::UH, "no_healthy_upstream"),
             Failure::Overflow => (503, Flag::UO, "upstream_reset_before_response_started{overflow}"),
             Failure::ConnectFailed => {

@@ -62,7 +62,7 @@ impl Request<'_> {
     /// Gives up the place among the retries, because what came is not retried: the body of a response is not a matter of them. As with Envoy, a
     /// retry with such an end was successful, whatever came.
     pub(super) fn end_retries(&mut self) {
-        if self.retry.take().is_some() {
+        if self.retry.take().is_some() && !self.body.is_taken {
             self.pool.cluster.stats.block.increment(ClusterStat::UpstreamRqRetrySuccess);
         }
     }
@@ -116,6 +116,7 @@ impl Connection<'_> {
             replay: forward.retry.as_ref().map(|_| Replay::new(&self.worker.shared.bodies)),
             // A request to change the protocol is never complete.
             complete: (has_arrived && transaction.upgrade.is_none()).then(Instant::now),
+            is_taken: false,
         };
         if let Some((connection, protocol)) = &transaction.upgrade {
             // The next proxy is to do nothing else because this client says so.
@@ -133,8 +134,8 @@ impl Connection<'_> {
             (transaction.closes, transaction.is_early) = (true, true);
         }
         if let Some(failure) = failure {
-            let Request { attempts, is_exhausted, .. } = request;
-            self.fail(transaction, pool, failure, attempts, is_exhausted).await;
+            let Request { attempts, is_exhausted, body, .. } = request;
+            self.fail(transaction, pool, failure, attempts, [is_exhausted, body.is_taken]).await;
         }
     }
 
@@ -444,7 +445,7 @@ impl Connection<'_> {
             }
             Event::DownstreamGone => {
                 self.client_gone(transaction);
-                stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                pool.cluster.count_reset();
             }
             // The response was begun: there is no other way to say that it is not complete than to end the connection.
             Event::UpstreamReset | Event::UpstreamRefused => {
@@ -478,7 +479,7 @@ impl Connection<'_> {
                 transaction.cut();
             }
             Event::InvalidBody => {
-                stats.block.increment(ClusterStat::UpstreamRqTxReset);
+                pool.cluster.count_reset();
                 self.manager.stats.increment(ManagerStat::DownstreamCxProtocolError);
                 transaction.flags.set(Flag::Dpe);
                 transaction.details = "http1.codec_error";

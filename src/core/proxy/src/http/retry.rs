@@ -61,7 +61,9 @@ impl Connection<'_> {
 
     /// Whether a failed attempt is followed by another one.
     fn may_retry(&self, request: &mut Request<'_>, failure: Failure) -> bool {
-        let Some(retry) = &request.forward.retry else { return false };
+        let Some(retry) = request.forward.retry.as_ref().filter(|_| !request.body.is_taken) else {
+            return false;
+        };
         let on = retry.on;
         let is_reset = matches!(
             failure,
@@ -102,7 +104,9 @@ impl Connection<'_> {
 
     /// Whether a response is to be retried, if there are retries left.
     pub(super) fn is_retriable(&self, request: &Request<'_>, status: u16) -> bool {
-        let Some(retry) = &request.forward.retry else { return false };
+        let Some(retry) = request.forward.retry.as_ref().filter(|_| !request.body.is_taken) else {
+            return false;
+        };
         let on = retry.on;
         let can_replay = request.body.replay.is_some() || request.body.received == 0;
         if self.response.get("x-envoy-ratelimited").is_some() {

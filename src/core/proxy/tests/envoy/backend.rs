@@ -137,7 +137,16 @@ pub(crate) fn sequence() -> u16 {
             };
             let answers: Vec<&str> = path.rsplit('/').nth(1).unwrap_or_default().split(',').collect();
             let pause = Duration::from_millis(800);
-            let (before, status, body, rest) = match answers[place.min(answers.len() - 1)] {
+            let mut answer = answers[place.min(answers.len() - 1)];
+            if let Some(rest) = answer.strip_prefix("103+") {
+                answer = rest;
+                if stream.write_all(b"HTTP/1.1 103 Early Hints\r\nlink: <a>\r\n\r\n").is_err() {
+                    return;
+                }
+                // So that it is read by itself.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            let (before, status, body, rest) = match answer {
                 "close" => return,
                 "garbage" => {
                     let _ = stream.write_all(b"garbage\r\n\r\n");

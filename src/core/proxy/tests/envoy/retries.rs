@@ -127,6 +127,12 @@ fn retries_are_bounded_and_counted_as_with_envoy() {
         "/any/503,limited,200/23",
         "/limits/limited,200/24",
         "/limits/503,200/25",
+        // A host that has begun to answer has taken the request.
+        "/any/103+close,200/26",
+        "/reset/103+close,200/27",
+        "/any/103+503,200/28",
+        "/any/close,103+200/29",
+        "/any/close,103+close,200/30",
     ] {
         for length in [3, 0] {
             let answers = [0, 1]

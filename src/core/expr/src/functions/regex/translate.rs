@@ -402,7 +402,7 @@ impl<'p> Translator<'p> {
             && (CATEGORIES.contains(&name)
                 || (spelled_well
                     && !is_abbreviation
-                    && (self.classes > MAX_LOOKED_UP || regex::Regex::new(&class).is_ok())));
+                    && (self.classes > MAX_LOOKED_UP || regex_syntax::parse(&class).is_ok())));
         if known { Ok(class) } else { Err(self.invalid(BAD_RANGE, start)) }
     }
 

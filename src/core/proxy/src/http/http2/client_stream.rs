@@ -114,6 +114,11 @@ impl ClientStream {
         Poll::Ready(framing.map_err(|_| Event::UpstreamInvalid))
     }
 
+    /// Whether an informational response came.
+    pub(crate) fn has_informational(&self) -> bool {
+        self.informational > 0
+    }
+
     /// What is left of the body of the response.
     pub(crate) fn body(&self) -> Remaining {
         if self.is_empty { Remaining::Done } else { Remaining::UntilClose }
