@@ -61,6 +61,7 @@ impl OwnedValue {
         value.append_key(out)
     }
 
+    /// The map of a message that has it.
     fn field(&self) -> TypedMap {
         match self {
             OwnedValue::String(_) => TypedMap::Strings,
@@ -223,7 +224,7 @@ impl OwnedAttributes {
     fn index<'w>(&'w self, words: &mut WordList<'w>, scratch: &'w Bump) -> ArenaVec<'w, Indexed<'w>> {
         let mut entries = ArenaVec::with_capacity_in(self.values.len(), scratch);
         for (name, value) in &self.values {
-            let index = words.index(name);
+            let (field, index) = (value.field(), words.index(name));
             let value = match value {
                 OwnedValue::String(text) => IndexedValue::Word(words.index(text)),
                 OwnedValue::StringMap(map) => {
@@ -237,14 +238,10 @@ impl OwnedAttributes {
                 }
                 plain => IndexedValue::Plain(plain),
             };
-            entries.push(Indexed { field: self.field_of(name), index, value });
+            entries.push(Indexed { field, index, value });
         }
         entries.sort_by_key(|entry| (entry.field, entry.index));
         entries
-    }
-
-    fn field_of(&self, name: &[u8]) -> TypedMap {
-        self.values.get(name).map_or(TypedMap::Strings, OwnedValue::field)
     }
 }
 
