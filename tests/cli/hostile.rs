@@ -156,7 +156,7 @@ fn hostile_files_are_refused_within_bounds() {
         (
             "an envoybridge with a large pattern",
             "envoy-setting",
-            "exceeds size limit",
+            "expression is too large",
             text(bridge(&[r"(\\pL{800})".to_owned()])),
         ),
         (

@@ -13,7 +13,7 @@ const MAX: usize = 64;
 
 /// A rule that refuses a user; its pattern has a large alternative that nobody has.
 fn rule(number: usize, user: &str) -> String {
-    let pattern = format!("^{user}$|^{number}-{user}-.{{1000}}$");
+    let pattern = format!("^{user}$|^{number}-{user}-.{{1000}}.{{1000}}.{{1000}}.{{1000}}$");
     format!(
         "kind: rule\nmetadata: {{name: r{number}, namespace: istio-system}}\n\
          spec: {{match: '\"{pattern}\".matches(source.user | \"\")', actions: [{{handler: refuse, instances: [any]}}]}}\n"
