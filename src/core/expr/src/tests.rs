@@ -338,8 +338,8 @@ fn an_explanation_tells_an_exhausted_evaluation_from_one_that_failed() {
 #[test]
 fn patterns_search_a_bounded_length_of_long_texts() {
     let vocabulary = vocabulary();
-    let long = "x".repeat(5000);
-    let too_much = Err(EvalError::Exhausted(Bound::SearchedText(10_000)));
+    let long = "x".repeat(450_000);
+    let too_much = Err(EvalError::Exhausted(Bound::SearchedText(1_000_000)));
     // With a constant pattern and with one of the request; what comes after the search may not hide that it did not take place.
     let programs = [
         (Language::Cexl, r#""y$".matches(s1)"#, r#""x$".matches(s2)"#),
@@ -355,7 +355,7 @@ fn patterns_search_a_bounded_length_of_long_texts() {
         attributes.insert("s2", "x");
         let encoded = attributes.to_bytes(0);
         let mut bag = AttributeBag::decode(&encoded, None, &vocabulary, &arena).unwrap();
-        bag.set_search_limit(10_000);
+        bag.set_search_limit(1_000_000);
         for _ in 0..2 {
             assert!(searches.eval(&bag).is_ok(), "{searches:?}");
         }

@@ -241,10 +241,8 @@ impl Regex {
         if is_short(self.bytes, subject.len()) {
             return Ok(self.is_match(subject));
         }
-        let most = (bag.searches_left() / OF_STATE).min(Self::MAX_STATES);
-        if most == 0 {
-            return Err(TooCostly);
-        }
+        // Most searches need no more than is not counted.
+        let most = (bag.searches_left() / OF_STATE + FEW_STATES).min(Self::MAX_STATES);
         let (found, states) = self.guarded(subject, most);
         let few = if found.is_ok() { FEW_STATES } else { 0 };
         bag.count_effort(states.saturating_sub(few).saturating_mul(OF_STATE));

@@ -205,7 +205,7 @@ mod tests {
         let part = set.parts.first().unwrap();
         assert_eq!(part.guard.is_match(&text, &mut Work::new(0, MAX_BYTES)), Err(TooCostly));
         // Searched as it is, and with states that are counted.
-        let short = [60, 2000].map(|bytes| is_short(part.bytes, bytes));
+        let short = [30, 2000].map(|bytes| is_short(part.bytes, bytes));
         assert_eq!(short, [true, false], "{}", part.bytes);
         assert_eq!(set.try_match(&noise(60)), Ok(set.is_match(&noise(60))));
         assert_eq!(set.try_match(&noise(300)), Ok(set.is_match(&noise(300))));

@@ -26,7 +26,7 @@ pub(super) struct Compiled {
     pub(super) regex: regex::Regex,
     /// The size of its automaton.
     pub(super) bytes: usize,
-    /// [`Regex`](super::Regex) has it.
+    /// [`Regex`] has it.
     pub(super) guard: Arc<OnceLock<Guard>>,
     /// Its share of the budget.
     charge: Charge,
