@@ -91,9 +91,8 @@ impl ClientStream {
         head: &mut Head,
     ) -> Poll<Result<Framing, Event>> {
         while let Poll::Ready(Some(informational)) = self.response.poll_informational(cx) {
-            self.informational += 1;
             match informational {
-                Ok(_) if self.informational <= MAX_INFORMATIONAL => {}
+                Ok(_) if self.informational < MAX_INFORMATIONAL => self.informational += 1,
                 Ok(_) => return Poll::Ready(Err(Event::UpstreamInvalid)),
                 // The response itself tells.
                 Err(_) => break,
