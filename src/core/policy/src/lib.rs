@@ -20,8 +20,8 @@ pub use offline::{Offline, OfflineError};
 pub use parse::SuiteDocument;
 pub use read::SuiteProblem;
 pub use replay::{
-    ChangeGroup, ChangedCall, Difference, First, LIMITS_ARE_NOT_REPLAYED, MAX_KEPT, Replay, Replayer,
-    Requests, RequestsError, clock_of,
+    ChangeGroup, ChangedCall, Difference, First, MAX_KEPT, Replay, Replayer, Requests, RequestsError,
+    clock_of,
 };
 pub use run::{CaseResult, FailedExpectation, run_case};
 pub use suite::{Stubs, Suite, TestCase};

@@ -25,7 +25,7 @@ const MAX_LINE: usize = 8 << 20;
 /// larger than the memory.
 pub const MAX_KEPT: usize = 10_000;
 /// Why a call of a rate limit is skipped: its counters are those of the service.
-pub const LIMITS_ARE_NOT_REPLAYED: &str = "rate-limit calls are not replayed";
+const LIMITS_ARE_NOT_REPLAYED: &str = "rate-limit calls are not replayed";
 /// Lines of a group that are kept in any case.
 const MIN_LINES: usize = 4;
 

@@ -202,20 +202,8 @@ impl Regex {
     /// Bytes of states that the search of a text may compute: some milliseconds.
     pub const MAX_STATES: usize = 512 << 10;
 
-    /// As [`is_match`](Self::is_match) with bounded work, for a text that callers choose: some patterns need a state for almost every byte of some
-    /// texts, each of which takes some microseconds. Returns also the bytes of its states, which are 0 for a text that is short for the pattern.
-    /// Allocates them, at most 256 KiB at once.
-    ///
-    /// Errors: it needs more than [`MAX_STATES`](Self::MAX_STATES).
-    pub fn try_match(&self, subject: &[u8]) -> Result<(bool, usize), TooCostly> {
-        if is_short(self.bytes, subject.len()) {
-            return Ok((self.is_match(subject), 0));
-        }
-        let (found, states) = self.guarded(subject, Self::MAX_STATES);
-        found.map(|found| (found, states))
-    }
-
-    /// Searches with at most so many bytes of states; also returns how many there were, or that all were used up.
+    /// Searches with at most so many bytes of states, and allocates them, at most 256 KiB at once: some patterns need one for almost every byte of some
+    /// texts, each of which takes some microseconds. Also returns how many there were, or that all were used up.
     fn guarded(&self, subject: &[u8], most: usize) -> (Result<bool, TooCostly>, usize) {
         let guard = self.guard();
         let mut work = Work::new(most, usize::MAX);
@@ -588,11 +576,11 @@ mod tests {
         let (vocabulary, arena) = (Vocabulary::builder().build(), Bump::new());
         let text: Vec<u8> = (0..4000_usize).map(|n| b"ab"[n.wrapping_mul(2_654_435_761) >> 7 & 1]).collect();
         let large = Regex::compile(b".{0,1000}a.{0,1000}b.{0,1000}z").unwrap();
-        assert_eq!(large.try_match(&text), Err(TooCostly));
+        assert_eq!(large.guarded(&text, Regex::MAX_STATES).0, Err(TooCostly));
         let bag = AttributeBag::empty(&vocabulary, &arena);
         assert!(search(&large, &text, &bag).is_err());
-        let (found, states) = large.try_match(&text[..200]).unwrap();
-        assert!(!found && states > 100_000, "{states}");
+        let (found, states) = large.guarded(&text[..200], Regex::MAX_STATES);
+        assert!(found == Ok(false) && states > 100_000, "{states}");
         // All searches of a request together.
         let bag = AttributeBag::empty(&vocabulary, &arena);
         let results: Vec<bool> = (0..8).map(|_| large.search(&text[..200], &bag).is_ok()).collect();
@@ -600,9 +588,9 @@ mod tests {
         assert_eq!(bag.searches_left(), 0, "none is begun any more");
         for pattern in ["^/api/v[0-9]+/users/[^/]+$", "(?i)(union|select|insert).*from", r"\.php\d?$"] {
             let small = Regex::compile(pattern.as_bytes()).unwrap();
-            assert_eq!(small.try_match(&text[..100]), Ok((false, 0)), "{pattern}");
-            let (found, states) = small.try_match(&text.repeat(20)).unwrap();
-            assert!(!found && states < FEW_STATES, "{pattern} {states}");
+            assert!(is_short(small.bytes, 100), "{pattern}");
+            let (found, states) = small.guarded(&text.repeat(20), Regex::MAX_STATES);
+            assert!(found == Ok(false) && states < FEW_STATES, "{pattern} {states}");
         }
     }
 

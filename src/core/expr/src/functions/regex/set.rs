@@ -87,7 +87,7 @@ impl RegexSet {
     }
 
     /// As [`is_match`](Self::is_match) with bounded work: callers choose the subject. Allocates for one that is
-    /// [long](Regex::try_match) for an automaton.
+    /// [long](Regex::search) for an automaton.
     ///
     /// Errors: the patterns need too many states to search the subject, or, of more than 512 bytes, too many automata.
     pub fn try_match(&self, subject: &[u8]) -> Result<bool, TooCostly> {
